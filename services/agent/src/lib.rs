@@ -8,7 +8,6 @@ mod error;
 mod events;
 mod http;
 mod jobs;
-mod messages;
 mod ops;
 mod service;
 mod settings;

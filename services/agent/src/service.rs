@@ -13,7 +13,6 @@ use runtime::{Env, Process};
 use service::Role;
 
 use crate::app::App;
-use crate::messages::MESSAGES;
 use crate::settings::Settings;
 use crate::{consumers, events, http, jobs};
 
@@ -24,7 +23,8 @@ impl service::Service for Service {
     const NAME: &'static str = "agent";
     const VERSION: &'static str = env!("CARGO_PKG_VERSION");
     const MIGRATIONS: EmbeddedMigrations = embed_migrations!("../../migrations/agent");
-    const MESSAGES: &'static [(&'static str, &'static str)] = MESSAGES;
+    const MESSAGES: &'static [(&'static str, &'static str)] =
+        &[("en", include_str!("../messages/en.ftl")), ("ru", include_str!("../messages/ru.ftl"))];
     const LISTENERS: &'static [Listener] = &[http::PUBLIC];
     const EVENTS: &'static [PublishedEvent] = events::ALL;
     const CONSUMERS: &'static [Subscription] = consumers::ALL;

@@ -9,7 +9,6 @@ mod error;
 mod events;
 mod http;
 mod jobs;
-mod messages;
 mod metrics;
 mod ops;
 mod public_feed;

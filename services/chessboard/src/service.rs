@@ -13,7 +13,6 @@ use service::Role;
 
 use crate::app::App;
 use crate::catalog_index::CatalogIndex;
-use crate::messages::MESSAGES;
 use crate::public_feed::PublicFeeds;
 use crate::settings::Settings;
 use crate::{catalog_index, consumers, events, http, jobs, metrics};
@@ -25,7 +24,8 @@ impl service::Service for Service {
     const NAME: &'static str = "chessboard";
     const VERSION: &'static str = env!("CARGO_PKG_VERSION");
     const MIGRATIONS: EmbeddedMigrations = embed_migrations!("../../migrations/chessboard");
-    const MESSAGES: &'static [(&'static str, &'static str)] = MESSAGES;
+    const MESSAGES: &'static [(&'static str, &'static str)] =
+        &[("en", include_str!("../messages/en.ftl")), ("ru", include_str!("../messages/ru.ftl"))];
     const LISTENERS: &'static [Listener] = &[http::PUBLIC];
     const READS_FROM_REPLICA: bool = true;
     const EVENTS: &'static [PublishedEvent] = events::ALL;

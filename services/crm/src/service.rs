@@ -11,7 +11,6 @@ use runtime::Env;
 
 use crate::app::App;
 use crate::clients::Selections;
-use crate::messages::MESSAGES;
 use crate::settings::Settings;
 use crate::{clients, consumers, events, http, jobs};
 
@@ -22,7 +21,8 @@ impl service::Service for Service {
     const NAME: &'static str = "crm";
     const VERSION: &'static str = env!("CARGO_PKG_VERSION");
     const MIGRATIONS: EmbeddedMigrations = embed_migrations!("../../migrations/crm");
-    const MESSAGES: &'static [(&'static str, &'static str)] = MESSAGES;
+    const MESSAGES: &'static [(&'static str, &'static str)] =
+        &[("en", include_str!("../messages/en.ftl")), ("ru", include_str!("../messages/ru.ftl"))];
     const LISTENERS: &'static [Listener] = &[http::PUBLIC];
     const EVENTS: &'static [PublishedEvent] = events::ALL;
     const REPUBLISHED: &'static [Republisher] = events::REPUBLISHED;

@@ -16,7 +16,7 @@ use crate::clients::IssuerClients;
 use crate::events::{AccessRevocations, Companies, Employees};
 use crate::settings::Settings;
 use crate::update_clients::UpdateClients;
-use crate::{clients, events, http, jobs, messages};
+use crate::{clients, events, http, jobs};
 
 /// Companies, their employees and the roles that become permissions in tokens.
 pub struct Service;
@@ -25,7 +25,8 @@ impl ::service::Service for Service {
     const NAME: &'static str = "identity";
     const VERSION: &'static str = env!("CARGO_PKG_VERSION");
     const MIGRATIONS: EmbeddedMigrations = embed_migrations!("../../migrations/identity");
-    const MESSAGES: &'static [(&'static str, &'static str)] = messages::ALL;
+    const MESSAGES: &'static [(&'static str, &'static str)] =
+        &[("en", include_str!("../messages/en.ftl")), ("ru", include_str!("../messages/ru.ftl"))];
     const LISTENERS: &'static [Listener] = &[http::PUBLIC, http::INTERNAL];
     const EVENTS: &'static [PublishedEvent] = events::ALL;
     const REPUBLISHED: &'static [Republisher] = &[

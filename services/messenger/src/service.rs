@@ -17,7 +17,6 @@ use tokio_util::sync::CancellationToken;
 
 use crate::app::{App, MAX_CONCURRENT_CATCH_UPS};
 use crate::clients::{self, LiveKit};
-use crate::messages::MESSAGES;
 use crate::settings::Settings;
 use crate::stream::{self, Hub};
 use crate::{consumers, events, http, jobs};
@@ -29,7 +28,8 @@ impl ::service::Service for Service {
     const NAME: &'static str = "messenger";
     const VERSION: &'static str = env!("CARGO_PKG_VERSION");
     const MIGRATIONS: EmbeddedMigrations = embed_migrations!("../../migrations/messenger");
-    const MESSAGES: &'static [(&'static str, &'static str)] = MESSAGES;
+    const MESSAGES: &'static [(&'static str, &'static str)] =
+        &[("en", include_str!("../messages/en.ftl")), ("ru", include_str!("../messages/ru.ftl"))];
     const LISTENERS: &'static [Listener] = &[http::PUBLIC];
     /// Room for 10,000 streams and for other requests. Only the sum is limited.
     const MAX_CONNECTIONS: usize = 12_288;

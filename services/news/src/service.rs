@@ -15,7 +15,7 @@ use crate::atom::AtomFeeds;
 use crate::clients::Selections;
 use crate::jobs::{post_revisions, post_schedule, snapshot_detach_retry};
 use crate::settings::Settings;
-use crate::{clients, events, http, messages};
+use crate::{clients, events, http};
 
 /// Posts of ordered blocks, with embedded snapshots of selections.
 pub struct Service;
@@ -24,7 +24,8 @@ impl ::service::Service for Service {
     const NAME: &'static str = "news";
     const VERSION: &'static str = env!("CARGO_PKG_VERSION");
     const MIGRATIONS: EmbeddedMigrations = embed_migrations!("../../migrations/news");
-    const MESSAGES: &'static [(&'static str, &'static str)] = messages::ALL;
+    const MESSAGES: &'static [(&'static str, &'static str)] =
+        &[("en", include_str!("../messages/en.ftl")), ("ru", include_str!("../messages/ru.ftl"))];
     const LISTENERS: &'static [Listener] = &[http::PUBLIC];
     const READS_FROM_REPLICA: bool = true;
     const EVENTS: &'static [PublishedEvent] = events::ALL;

@@ -7,7 +7,6 @@ mod domain;
 mod error;
 mod events;
 mod http;
-mod messages;
 mod ops;
 mod service;
 mod settings;

@@ -13,7 +13,7 @@ use crate::consumers::Chessboard;
 use crate::ops::card::Cards;
 use crate::ops::opening::{Openings, STORE_INTERVAL};
 use crate::settings::Settings;
-use crate::{events, http, messages};
+use crate::{events, http};
 
 /// Collections of property objects that a public code opens and that posts embed as snapshots.
 pub struct Service;
@@ -23,7 +23,8 @@ impl ::service::Service for Service {
     const VERSION: &'static str = env!("CARGO_PKG_VERSION");
     const CODE_PREFIX: &'static str = "SELECTIONS_";
     const MIGRATIONS: EmbeddedMigrations = embed_migrations!("../../migrations/selections");
-    const MESSAGES: &'static [(&'static str, &'static str)] = messages::ALL;
+    const MESSAGES: &'static [(&'static str, &'static str)] =
+        &[("en", include_str!("../messages/en.ftl")), ("ru", include_str!("../messages/ru.ftl"))];
     const LISTENERS: &'static [Listener] = &[http::PUBLIC, http::INTERNAL];
     const READS_FROM_REPLICA: bool = true;
     const EVENTS: &'static [PublishedEvent] = events::ALL;

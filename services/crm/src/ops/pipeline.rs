@@ -14,7 +14,6 @@ use crate::domain::{
 use crate::error::{
     DEAL_STEP_NOT_FOUND, DEVELOPER_NOT_FOUND, Error, PIPELINE_CONFLICT, PIPELINE_STEP_GROUP_FIXED,
 };
-use crate::messages::MESSAGES;
 
 /// Stores a developer. The first event of a developer creates the default pipeline.
 pub async fn upsert_developer(
@@ -34,7 +33,7 @@ pub async fn upsert_developer(
 
 /// Returns the default pipeline with names in `language`.
 fn default_pipeline(language: &str) -> Vec<DesiredStep> {
-    let messages = Messages::new(MESSAGES, language).ok();
+    let messages = Messages::new(<crate::Service as ::service::Service>::MESSAGES, language).ok();
     let render = |id: &str| messages.as_ref().and_then(|messages| messages.render_default(id));
     let named = DEFAULT_PIPELINE.iter().filter_map(|(group, id)| {
         // A step without a message gets the message's id as its name, since a developer needs every

@@ -1,5 +1,0 @@
-//! Texts for users, in Fluent.
-
-/// The source of each language.
-pub const ALL: &[(&str, &str)] =
-    &[("en", include_str!("../messages/en.ftl")), ("ru", include_str!("../messages/ru.ftl"))];
