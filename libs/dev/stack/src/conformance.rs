@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, ensure};
 use devkit::stack;
 
+use crate::services;
+
 /// Path of the page in the clone.
 pub const PAGE: &str = "docs/conformance.md";
 const INTRODUCTION: &str = "# Conformance
@@ -19,9 +21,6 @@ Every rule of the [specification](spec/README.md) with the tests that prove it.
 A test is named by its package, its module and its function.
 Run one with `cargo dev test -p <package> <function>`.
 ";
-/// The pages of the specification, in the order of this page.
-const SPECIFICATION: [&str; 9] =
-    ["common", "identity", "chessboard", "selections", "news", "crm", "messenger", "agent", "events"];
 const PREFIXES: [&str; 2] = ["INV-", "RULE-"];
 const TEST_ATTRIBUTES: [&str; 3] = ["#[test]", "#[tokio::test", "#[actix_web::test"];
 
@@ -45,7 +44,7 @@ pub fn page() -> anyhow::Result<String> {
     let mut page = INTRODUCTION.to_owned();
     // A rule of two services is on the pages of both.
     let (mut known, mut without_test) = (BTreeSet::new(), Vec::new());
-    for name in SPECIFICATION {
+    for name in specification() {
         let path = stack::root().join(format!("docs/spec/{name}.md"));
         let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
         let title = text.lines().find_map(|line| line.strip_prefix("# ")).unwrap_or(name);
@@ -65,6 +64,12 @@ pub fn page() -> anyhow::Result<String> {
     let unknown: Vec<_> = tests.iter().filter(|(id, _)| !known.contains(*id)).collect();
     ensure!(unknown.is_empty(), "tests name rules that are not in docs/spec: {unknown:?}");
     Ok(page)
+}
+
+/// Returns the pages of the specification with rules, in the order of this page.
+fn specification() -> impl Iterator<Item = &'static str> {
+    let services = services::all().into_iter().map(|service| service.name);
+    ["common"].into_iter().chain(services).chain(["events"])
 }
 
 /// Returns each rule of a page of the specification with its text.

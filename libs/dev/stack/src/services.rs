@@ -450,6 +450,29 @@ mod tests {
         }
     }
 
+    /// No compiler and no other test finds a service that one of these files lacks.
+    #[test]
+    fn files_outside_of_the_crates_have_every_service() {
+        let text = |file: &str| std::fs::read_to_string(devkit::stack::root().join(file)).unwrap();
+        let compose = read(&text("docker/compose.yaml"));
+        let nightly = read(&text(".github/workflows/nightly.yml"));
+        let gateway = &compose["services"]["gateway"];
+        let checked = gateway["healthcheck"]["test"][1].as_str().unwrap();
+        let checked = checked.strip_prefix("for service in ").and_then(|rest| rest.split_once(';')).unwrap().0;
+        let mutants = nightly["jobs"]["mutants"]["strategy"]["matrix"]["package"].as_array().unwrap();
+        let (owners, images) = (text(".github/CODEOWNERS"), text("docker/bake.hcl"));
+        for ServiceEntry { name, .. } in all() {
+            for container in [name, &format!("{name}-migrate")] {
+                assert!(compose["services"][container].is_object(), "{container}");
+            }
+            assert!(gateway["depends_on"][name].is_object(), "{name}");
+            assert!(checked.split(' ').any(|checked| checked == name), "{name}");
+            assert!(mutants.contains(&json!(name)), "{name}");
+            assert!(owners.contains(&format!("\n/services/{name}/ ")), "{name}");
+            assert!(images.contains(&format!("\"{name}\"")), "{name}");
+        }
+    }
+
     /// RULE-ALL-053: the gateway of the containers forwards the same paths as the base URL.
     #[test]
     fn gateway_of_the_containers_has_the_public_paths() {

@@ -5,8 +5,9 @@
 use std::collections::HashMap;
 use std::path::Path;
 
+use devstack::services;
 use serde_json::{Value, json};
-use service::{Contracts, Service};
+use service::Service;
 use testkit::contract::Contract;
 use testkit::service::Running;
 use testkit::{eventually, guid};
@@ -19,17 +20,8 @@ const OUTSIDE: &str = "external.chessboard.developer-upserted.v1";
 fn documents() -> Vec<Contract> {
     let outside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../contracts/outside/chessboard.yaml");
     let outside = std::fs::read_to_string(outside).unwrap();
-    let services = [
-        service::contracts::<identity::Service>(),
-        service::contracts::<chessboard::Service>(),
-        service::contracts::<selections::Service>(),
-        service::contracts::<crm::Service>(),
-        service::contracts::<messenger::Service>(),
-        service::contracts::<agent::Service>(),
-        service::contracts::<news::Service>(),
-    ];
-    let services = services.map(|contracts| contracts.map(|Contracts { asyncapi, .. }| asyncapi).unwrap());
-    services.iter().chain([&outside]).map(|document| Contract::read(document).unwrap()).collect()
+    let services = services::all().into_iter().map(|service| (service.contracts)().unwrap().asyncapi);
+    services.chain([outside]).map(|document| Contract::read(&document).unwrap()).collect()
 }
 
 /// Returns sample messages of a topic, with each member at each limit of its schema.
@@ -82,6 +74,14 @@ async fn assert_applies_every_message<S: Service>(settings: &[(&str, &str)]) {
     });
     let rejected: Vec<_> = rejected.collect();
     assert!(rejected.is_empty(), "{} of {}: {rejected:#?}", rejected.len(), published.len());
+}
+
+#[test]
+fn each_service_with_consumers_has_a_test() {
+    for service in services::all().iter().filter(|service| !service.consumers.is_empty()) {
+        let call = format!("assert_applies_every_message::<{}::Service>", service.name);
+        assert!(include_str!("consumers.rs").contains(&call), "{}", service.name);
+    }
 }
 
 /// RULE-ALL-067: the consumers accept every message that their publishers' documents allow.
