@@ -8,22 +8,23 @@ mod prometheus;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{bail, ensure};
+use anyhow::{Context, bail, ensure};
 use clap::Args;
 use console::style;
+use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
 use self::environment::Environment;
 use self::faults::Fault;
 use self::prometheus::Prometheus;
 use devkit::signals::Signals;
-use devkit::stack::Lock;
+use devkit::stack::{self, Lock};
 use devstack::{processes, services};
 
 /// Timeout until an alert fires, and until it ends after its fault.
 const ALERT_TIMEOUT: Duration = Duration::from_mins(2);
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
-/// The services that run: agent has every common alert, and chessboard has alerts of its own.
+/// The services that run: agent has every common alert, and each other one has alerts of its own.
 const SERVICES: [&str; 2] = ["agent", "chessboard"];
 
 /// Trigger the fault of each alert, and check that a real Prometheus fires and ends it
@@ -42,6 +43,7 @@ pub struct AlertDrill {
 
 impl AlertDrill {
     pub async fn run(self) -> anyhow::Result<ExitCode> {
+        ensure_own_alerts_are_drilled()?;
         let _lock = Lock::take("watch")?;
         let mut signals = Signals::listen()?;
         let services: Vec<_> = SERVICES.into_iter().filter_map(services::find).collect();
@@ -116,6 +118,19 @@ impl AlertDrill {
     }
 }
 
+/// # Errors
+/// A chart has alerts of its own, and [`SERVICES`] lacks its service.
+fn ensure_own_alerts_are_drilled() -> anyhow::Result<()> {
+    for service in devkit::SERVICES {
+        let path = stack::root().join(format!("helm/{service}/values.yaml"));
+        let values = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+        let values: Value = yaml_serde::from_str(&values)?;
+        let own = &values["app"]["prometheusRule"]["own"];
+        ensure!(own.is_null() || SERVICES.contains(&service), "{service} has alerts that are not drilled: {own}");
+    }
+    Ok(())
+}
+
 /// Repeats a check until it returns true. Returns false after [`ALERT_TIMEOUT`].
 async fn until(mut is_reached: impl AsyncFnMut() -> anyhow::Result<bool>) -> anyhow::Result<bool> {
     let deadline = Instant::now() + ALERT_TIMEOUT;
@@ -126,4 +141,12 @@ async fn until(mut is_reached: impl AsyncFnMut() -> anyhow::Result<bool>) -> any
         sleep(POLL_INTERVAL).await;
     }
     Ok(false)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn services_with_own_alerts_are_drilled() {
+        super::ensure_own_alerts_are_drilled().unwrap();
+    }
 }

@@ -20,5 +20,5 @@ async fn api_page_loads_nothing_from_elsewhere() {
 /// RULE-ALL-052: the service has every metric that an alert or a dashboard of `helm/lib` names.
 #[tokio::test]
 async fn every_metric_of_alerts_and_dashboards_exists() {
-    testkit::documents::check_metrics(service()).await;
+    testkit::documents::check_metrics::<Service>(service()).await;
 }

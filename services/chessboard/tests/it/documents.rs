@@ -21,5 +21,5 @@ async fn api_page_loads_nothing_from_elsewhere() {
 /// RULE-ALL-052: the service reports every metric of alerts and dashboards in `helm/lib`.
 #[tokio::test]
 async fn every_watched_metric_is_reported() {
-    testkit::documents::check_metrics(service()).await;
+    testkit::documents::check_metrics::<Service>(service()).await;
 }

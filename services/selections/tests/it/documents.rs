@@ -16,3 +16,9 @@ fn contracts_and_readme_match_the_service() {
 async fn api_page_loads_nothing_from_elsewhere() {
     testkit::api_page::check(service()).await;
 }
+
+/// RULE-ALL-052: the service has every metric that an alert or a dashboard names.
+#[tokio::test]
+async fn every_metric_of_alerts_and_dashboards_exists() {
+    testkit::documents::check_metrics::<Service>(service()).await;
+}
