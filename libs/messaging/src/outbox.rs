@@ -116,6 +116,9 @@ pub async fn append_traced<E: Event>(tx: &mut Tx, events: Vec<TracedEvent<E>>) -
 /// Publishes a tombstone for each of `keys` when `tx` commits, so that a compacted topic removes
 /// them. Call this before the rows are deleted.
 ///
+/// The topics of the platform have no tombstones: a removed aggregate is published with its last
+/// state. This function is for topics whose removed keys carry no state.
+///
 /// # Errors
 /// As [`append`].
 pub async fn append_tombstones<E: Event>(tx: &mut Tx, keys: Vec<Uuid>) -> Result<(), db::Error> {
