@@ -1,14 +1,14 @@
-//! The consumers of Kafka topics.
+//! The consumers of the service, one file for each publisher.
 
 mod chessboard;
-mod deal;
+mod crm;
 mod identity;
 
 use messaging::Subscription;
 use service::access_revocations;
 
 use chessboard::Developers;
-use deal::Deals;
+use crm::Deals;
 use identity::Companies;
 
 pub const ALL: &[Subscription] = &[

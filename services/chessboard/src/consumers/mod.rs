@@ -1,17 +1,17 @@
-//! The consumers of the service.
+//! The consumers of the service, one file for each publisher.
 
-mod company;
-mod deal;
-mod external_developer;
-mod project_status;
+mod chessboard;
+mod crm;
+mod external_chessboard;
+mod identity;
 
 use messaging::Subscription;
 use service::access_revocations;
 
-use company::Companies;
-use deal::Deals;
-use external_developer::ExternalDevelopers;
-use project_status::ProjectStatuses;
+use chessboard::ProjectStatuses;
+use crm::Deals;
+use external_chessboard::ExternalDevelopers;
+use identity::Companies;
 
 pub const ALL: &[Subscription] = &[
     access_revocations("chessboard.access"),

@@ -1,4 +1,4 @@
-//! Consumers of events of chessboard and identity.
+//! The consumers of the service, one file for each publisher.
 
 mod chessboard;
 mod identity;

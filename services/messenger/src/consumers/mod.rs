@@ -1,12 +1,12 @@
-//! Consumers of other services' events.
+//! The consumers of the service, one file for each publisher.
 
-mod deal;
+mod crm;
 mod identity;
 
 use messaging::Subscription;
 use service::access_revocations;
 
-use deal::Deals;
+use crm::Deals;
 use identity::Identity;
 
 pub const ALL: &[Subscription] =
