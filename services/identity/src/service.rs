@@ -13,7 +13,6 @@ use runtime::Env;
 use crate::app::App;
 use crate::bootstrap::Bootstrap;
 use crate::clients::IssuerClients;
-use crate::events::{AccessRevocations, Companies, Employees};
 use crate::settings::Settings;
 use crate::update_clients::UpdateClients;
 use crate::{clients, events, http, jobs};
@@ -29,12 +28,8 @@ impl ::service::Service for Service {
         &[("en", include_str!("../messages/en.ftl")), ("ru", include_str!("../messages/ru.ftl"))];
     const LISTENERS: &'static [Listener] = &[http::PUBLIC, http::INTERNAL];
     const EVENTS: &'static [PublishedEvent] = events::ALL;
-    const REPUBLISHED: &'static [Republisher] = &[
-        Republisher::of::<Companies>(),
-        Republisher::of::<Employees>(),
-        Republisher::of::<AccessRevocations>(),
-    ];
-    const RESTORED: &'static [Restorer] = &[Restorer::of::<Companies>(), Restorer::of::<Employees>()];
+    const REPUBLISHED: &'static [Republisher] = events::REPUBLISHED;
+    const RESTORED: &'static [Restorer] = events::RESTORED;
     const COMMANDS: &'static [RegisteredCommand] =
         &[RegisteredCommand::of::<Bootstrap>(), RegisteredCommand::of::<UpdateClients>()];
     const CALLS: &'static [Call] = clients::CALLS;

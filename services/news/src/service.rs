@@ -13,9 +13,8 @@ use runtime::Env;
 use crate::app::App;
 use crate::atom::AtomFeeds;
 use crate::clients::Selections;
-use crate::jobs::{post_revisions, post_schedule, snapshot_detach_retry};
 use crate::settings::Settings;
-use crate::{clients, events, http};
+use crate::{clients, events, http, jobs};
 
 /// Posts of ordered blocks, with embedded snapshots of selections.
 pub struct Service;
@@ -52,8 +51,6 @@ impl ::service::Service for Service {
     }
 
     fn jobs(app: Data<App>, jobs: Jobs) -> Jobs {
-        let app = app.into_inner();
-        let jobs = post_schedule::add(app.clone(), post_revisions::add(app.clone(), jobs));
-        snapshot_detach_retry::add(app, jobs)
+        jobs::add(app.into_inner(), jobs)
     }
 }

@@ -1,7 +1,7 @@
 //! The parts that make up the service.
 
 use ::db::Db;
-use ::service::{Role, access_revocations};
+use ::service::Role;
 use ::web::{Listener, RateLimit};
 use actix_web::web::Data;
 use diesel_migrations::{EmbeddedMigrations, embed_migrations};
@@ -9,11 +9,10 @@ use messaging::{PublishedEvent, Subscription};
 use runtime::{Env, Phase, Process};
 
 use crate::app::App;
-use crate::consumers::Chessboard;
 use crate::ops::card::Cards;
 use crate::ops::opening::{Openings, STORE_INTERVAL};
 use crate::settings::Settings;
-use crate::{events, http};
+use crate::{consumers, events, http};
 
 /// Collections of property objects that a public code opens and that posts embed as snapshots.
 pub struct Service;
@@ -28,8 +27,7 @@ impl ::service::Service for Service {
     const LISTENERS: &'static [Listener] = &[http::PUBLIC, http::INTERNAL];
     const READS_FROM_REPLICA: bool = true;
     const EVENTS: &'static [PublishedEvent] = events::ALL;
-    const CONSUMERS: &'static [Subscription] =
-        &[access_revocations("selections.access"), Subscription::of::<Chessboard>()];
+    const CONSUMERS: &'static [Subscription] = consumers::ALL;
     type Settings = Settings;
     type App = App;
 

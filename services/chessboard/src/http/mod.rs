@@ -53,30 +53,30 @@ pub const PUBLIC: Listener = Listener {
 };
 
 /// The errors of reading a developer.
-const READ_ERRORS: [Code; 2] = [FORBIDDEN, DEVELOPER_NOT_FOUND];
+const READ_REFUSALS: [Code; 2] = [FORBIDDEN, DEVELOPER_NOT_FOUND];
 
 /// The errors of changing a developer.
-const CHANGE_ERRORS: [Code; 3] = [FORBIDDEN, DEVELOPER_NOT_FOUND, CONFLICT];
+const CHANGE_REFUSALS: [Code; 3] = [FORBIDDEN, DEVELOPER_NOT_FOUND, CONFLICT];
 
 /// The errors of publishing a developer, in addition to those of a change.
-const PUBLISH_ERRORS: [Code; 3] =
+const PUBLISH_REFUSALS: [Code; 3] =
     [DEVELOPER_INVALID_TRANSITION, DEVELOPER_COMPANY_NOT_ACTIVE, DEVELOPER_PUBLISH_INCOMPLETE];
 
 /// The errors of hiding or withdrawing a developer.
-const HIDE_ERRORS: [Code; 4] = [FORBIDDEN, DEVELOPER_NOT_FOUND, CONFLICT, DEVELOPER_INVALID_TRANSITION];
+const HIDE_REFUSALS: [Code; 4] = [FORBIDDEN, DEVELOPER_NOT_FOUND, CONFLICT, DEVELOPER_INVALID_TRANSITION];
 
 const FEED_TOO_LARGE: Code = Code::common(413, "PAYLOAD_TOO_LARGE").with_arg("max", MAX_FEED_BYTES as u64);
 
 /// The errors that all operations on an import have.
-const FEED_ERRORS: [Code; 2] = [FORBIDDEN, FEED_IMPORT_NOT_FOUND];
+const FEED_REFUSALS: [Code; 2] = [FORBIDDEN, FEED_IMPORT_NOT_FOUND];
 
 const GRID_TOO_LARGE: Code = Code::common(413, "PAYLOAD_TOO_LARGE").with_arg("max", MAX_GRID_BYTES as u64);
 
 /// The errors that all operations on a project or its parts have.
-const PROJECT_ERRORS: [Code; 2] = [FORBIDDEN, PROJECT_NOT_FOUND];
+const PROJECT_REFUSALS: [Code; 2] = [FORBIDDEN, PROJECT_NOT_FOUND];
 
 /// The errors that all operations on a building or its parts have.
-const BUILDING_ERRORS: [Code; 3] = [FORBIDDEN, PROJECT_NOT_FOUND, BUILDING_NOT_FOUND];
+const BUILDING_REFUSALS: [Code; 3] = [FORBIDDEN, PROJECT_NOT_FOUND, BUILDING_NOT_FOUND];
 
 fn public(routes: &mut Routes<'_>) {
     routes.service(
@@ -108,29 +108,29 @@ fn catalog(routes: &mut Routes<'_>) {
 
 fn own_developer(routes: &mut Routes<'_>) {
     routes
-        .service(developer::get_my_developer.requires::<Permitted<ManageOwnDeveloper>>().refuses(READ_ERRORS))
+        .service(developer::get_my_developer.requires::<Permitted<ManageOwnDeveloper>>().refuses(READ_REFUSALS))
         .service(
             developer::update_my_developer
                 .requires::<Permitted<ManageOwnDeveloper>>()
-                .refuses(CHANGE_ERRORS)
+                .refuses(CHANGE_REFUSALS)
                 .refuses([DEVELOPER_FIELD_SYNC_MANAGED]),
         )
         .service(
             developer::publish_my_developer
                 .requires::<Permitted<ManageOwnDeveloper>>()
-                .refuses(CHANGE_ERRORS)
-                .refuses(PUBLISH_ERRORS),
+                .refuses(CHANGE_REFUSALS)
+                .refuses(PUBLISH_REFUSALS),
         )
         .service(
-            developer::hide_my_developer.requires::<Permitted<ManageOwnDeveloper>>().refuses(HIDE_ERRORS),
+            developer::hide_my_developer.requires::<Permitted<ManageOwnDeveloper>>().refuses(HIDE_REFUSALS),
         )
         .service(
-            developer::withdraw_my_developer.requires::<Permitted<ManageOwnDeveloper>>().refuses(HIDE_ERRORS),
+            developer::withdraw_my_developer.requires::<Permitted<ManageOwnDeveloper>>().refuses(HIDE_REFUSALS),
         )
         .service(
             developer::list_my_developer_events
                 .requires::<Permitted<ManageOwnDeveloper>>()
-                .refuses(READ_ERRORS),
+                .refuses(READ_REFUSALS),
         );
 }
 
@@ -147,43 +147,43 @@ fn developers(routes: &mut Routes<'_>) {
             CONFLICT,
         ]))
         .service(
-            admin_developer::get_developer.requires::<Permitted<ManageDevelopers>>().refuses(READ_ERRORS),
+            admin_developer::get_developer.requires::<Permitted<ManageDevelopers>>().refuses(READ_REFUSALS),
         )
         .service(
             admin_developer::update_developer
                 .requires::<Permitted<ManageDevelopers>>()
-                .refuses(CHANGE_ERRORS)
+                .refuses(CHANGE_REFUSALS)
                 .refuses([DEVELOPER_FIELD_SYNC_MANAGED]),
         )
         .service(
             admin_developer::delete_developer
                 .requires::<Permitted<ManageDevelopers>>()
-                .refuses(CHANGE_ERRORS)
+                .refuses(CHANGE_REFUSALS)
                 .refuses([DEVELOPER_HAS_LIVE_PROJECTS]),
         )
         .service(
             admin_developer::publish_developer
                 .requires::<Permitted<ManageDevelopers>>()
-                .refuses(CHANGE_ERRORS)
-                .refuses(PUBLISH_ERRORS),
+                .refuses(CHANGE_REFUSALS)
+                .refuses(PUBLISH_REFUSALS),
         )
         .service(
-            admin_developer::hide_developer.requires::<Permitted<ManageDevelopers>>().refuses(HIDE_ERRORS),
+            admin_developer::hide_developer.requires::<Permitted<ManageDevelopers>>().refuses(HIDE_REFUSALS),
         )
         .service(
             admin_developer::withdraw_developer
                 .requires::<Permitted<ManageDevelopers>>()
-                .refuses(HIDE_ERRORS),
+                .refuses(HIDE_REFUSALS),
         )
         .service(
             admin_developer::release_developer
                 .requires::<Permitted<ManageDevelopers>>()
-                .refuses(CHANGE_ERRORS),
+                .refuses(CHANGE_REFUSALS),
         )
         .service(
             admin_developer::list_developer_events
                 .requires::<Permitted<ManageDevelopers>>()
-                .refuses(READ_ERRORS),
+                .refuses(READ_REFUSALS),
         );
 }
 
@@ -199,35 +199,35 @@ fn projects(routes: &mut Routes<'_>) {
             DEVELOPER_NOT_FOUND,
             EXTERNAL_ID_TAKEN,
         ]))
-        .service(project::get_project.requires::<Permitted<ManageOwnDeveloper>>().refuses(PROJECT_ERRORS))
+        .service(project::get_project.requires::<Permitted<ManageOwnDeveloper>>().refuses(PROJECT_REFUSALS))
         .service(
             project::update_project
                 .requires::<Permitted<ManageOwnDeveloper>>()
-                .refuses(PROJECT_ERRORS)
+                .refuses(PROJECT_REFUSALS)
                 .refuses([CONFLICT, EXTERNAL_ID_TAKEN]),
         )
         .service(
             project::publish_project
                 .requires::<Permitted<ManageOwnDeveloper>>()
-                .refuses(PROJECT_ERRORS)
+                .refuses(PROJECT_REFUSALS)
                 .refuses([CONFLICT, PROJECT_INVALID_TRANSITION, PROJECT_DEVELOPER_NOT_PUBLISHED]),
         )
         .service(
             project::hide_project
                 .requires::<Permitted<ManageOwnDeveloper>>()
-                .refuses(PROJECT_ERRORS)
+                .refuses(PROJECT_REFUSALS)
                 .refuses([CONFLICT, PROJECT_INVALID_TRANSITION]),
         )
         .service(
             project::delete_project
                 .requires::<Permitted<ManageOwnDeveloper>>()
-                .refuses(PROJECT_ERRORS)
+                .refuses(PROJECT_REFUSALS)
                 .refuses([CONFLICT, PROPERTY_OBJECT_HELD]),
         )
         .service(
             project::delete_developers_project
                 .requires::<Permitted<ManageDevelopers>>()
-                .refuses(PROJECT_ERRORS)
+                .refuses(PROJECT_REFUSALS)
                 .refuses([DEVELOPER_NOT_FOUND, CONFLICT, PROPERTY_OBJECT_HELD]),
         );
 }
@@ -238,32 +238,32 @@ fn buildings(routes: &mut Routes<'_>) {
         .service(
             building::create_building
                 .requires::<Permitted<ManageOwnDeveloper>>()
-                .refuses(PROJECT_ERRORS)
+                .refuses(PROJECT_REFUSALS)
                 .refuses([BUILDINGS_LIMIT_EXCEEDED, EXTERNAL_ID_TAKEN]),
         )
-        .service(building::get_building.requires::<Permitted<ManageOwnDeveloper>>().refuses(BUILDING_ERRORS))
+        .service(building::get_building.requires::<Permitted<ManageOwnDeveloper>>().refuses(BUILDING_REFUSALS))
         .service(
             building::update_building
                 .requires::<Permitted<ManageOwnDeveloper>>()
-                .refuses(BUILDING_ERRORS)
+                .refuses(BUILDING_REFUSALS)
                 .refuses([CONFLICT, EXTERNAL_ID_TAKEN]),
         )
         .service(
             building::delete_building
                 .requires::<Permitted<ManageOwnDeveloper>>()
-                .refuses(BUILDING_ERRORS)
+                .refuses(BUILDING_REFUSALS)
                 .refuses([CONFLICT, PROPERTY_OBJECT_HELD]),
         )
         .service(
             property_object::replace_property_objects
                 .requires::<Permitted<ManageOwnDeveloper>>()
-                .refuses(BUILDING_ERRORS)
+                .refuses(BUILDING_REFUSALS)
                 .refuses([CONFLICT, EXTERNAL_ID_TAKEN, GRID_TOO_LARGE]),
         )
         .service(
             property_object::update_property_object
                 .requires::<Permitted<ManageOwnDeveloper>>()
-                .refuses(BUILDING_ERRORS)
+                .refuses(BUILDING_REFUSALS)
                 .refuses([
                     PROPERTY_OBJECT_NOT_FOUND,
                     CONFLICT,
@@ -275,13 +275,13 @@ fn buildings(routes: &mut Routes<'_>) {
         .service(
             property_object::list_property_object_events
                 .requires::<Permitted<ManageOwnDeveloper>>()
-                .refuses(BUILDING_ERRORS)
+                .refuses(BUILDING_REFUSALS)
                 .refuses([PROPERTY_OBJECT_NOT_FOUND]),
         )
         .service(
             property_object::list_developers_property_object_events
                 .requires::<Permitted<ManageDevelopers>>()
-                .refuses(READ_ERRORS)
+                .refuses(READ_REFUSALS)
                 .refuses([PROPERTY_OBJECT_NOT_FOUND]),
         );
 }
@@ -292,7 +292,7 @@ fn external_ids(routes: &mut Routes<'_>) {
         .service(
             project_upsert::get_project_by_external_id
                 .requires::<Permitted<ManageOwnDeveloper>>()
-                .refuses(PROJECT_ERRORS)
+                .refuses(PROJECT_REFUSALS)
                 .refuses([INVALID_EXTERNAL_ID]),
         )
         .service(project_upsert::upsert_project.requires::<Permitted<ManageOwnDeveloper>>().refuses([
@@ -308,7 +308,7 @@ fn external_ids(routes: &mut Routes<'_>) {
         .service(
             building_upsert::upsert_building
                 .requires::<Permitted<ManageOwnDeveloper>>()
-                .refuses(PROJECT_ERRORS)
+                .refuses(PROJECT_REFUSALS)
                 .refuses([EXTERNAL_ID_TAKEN, CONFLICT, BUILDINGS_LIMIT_EXCEEDED]),
         )
         .service(
@@ -336,40 +336,40 @@ fn feed_imports(routes: &mut Routes<'_>) {
         .service(
             feed_import::create_feed_import
                 .requires::<Permitted<ManageOwnDeveloper>>()
-                .refuses(READ_ERRORS)
+                .refuses(READ_REFUSALS)
                 .refuses([BUILDING_NOT_FOUND, FEED_IMPORT_IN_PROGRESS]),
         )
         .service(
-            feed_import::list_feed_imports.requires::<Permitted<ManageOwnDeveloper>>().refuses(READ_ERRORS),
+            feed_import::list_feed_imports.requires::<Permitted<ManageOwnDeveloper>>().refuses(READ_REFUSALS),
         )
         .service(
-            feed_import::get_feed_import.requires::<Permitted<ManageOwnDeveloper>>().refuses(FEED_ERRORS),
+            feed_import::get_feed_import.requires::<Permitted<ManageOwnDeveloper>>().refuses(FEED_REFUSALS),
         )
         .service(
             feed_import::upload_feed_file
                 .requires::<Permitted<ManageOwnDeveloper>>()
-                .refuses(FEED_ERRORS)
+                .refuses(FEED_REFUSALS)
                 .refuses([FEED_IMPORT_INVALID_TRANSITION, CONFLICT, FEED_TOO_LARGE]),
         )
         .service(
-            feed_import::list_feed_problems.requires::<Permitted<ManageOwnDeveloper>>().refuses(FEED_ERRORS),
+            feed_import::list_feed_problems.requires::<Permitted<ManageOwnDeveloper>>().refuses(FEED_REFUSALS),
         )
         .service(
-            feed_import::list_feed_buildings.requires::<Permitted<ManageOwnDeveloper>>().refuses(FEED_ERRORS),
+            feed_import::list_feed_buildings.requires::<Permitted<ManageOwnDeveloper>>().refuses(FEED_REFUSALS),
         )
         .service(
-            feed_import::list_feed_changes.requires::<Permitted<ManageOwnDeveloper>>().refuses(FEED_ERRORS),
+            feed_import::list_feed_changes.requires::<Permitted<ManageOwnDeveloper>>().refuses(FEED_REFUSALS),
         )
         .service(
             feed_import::apply_feed_import
                 .requires::<Permitted<ManageOwnDeveloper>>()
-                .refuses(FEED_ERRORS)
+                .refuses(FEED_REFUSALS)
                 .refuses([CONFLICT, FEED_IMPORT_INVALID_TRANSITION]),
         )
         .service(
             feed_import::delete_feed_import
                 .requires::<Permitted<ManageOwnDeveloper>>()
-                .refuses(FEED_ERRORS)
+                .refuses(FEED_REFUSALS)
                 .refuses([CONFLICT]),
         );
 }

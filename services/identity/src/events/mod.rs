@@ -4,11 +4,15 @@ mod access;
 mod company;
 mod employee;
 
-use messaging::PublishedEvent;
+use messaging::{PublishedEvent, Republisher, Restorer};
 
-pub use access::{AccessRevocations, AccessRevoked};
-pub use company::{Companies, CompanySuspended, CompanyUpserted};
-pub use employee::{EmployeeRoleAssigned, EmployeeRoleRemoved, EmployeeStatusChanged, Employees};
+use access::AccessRevocations;
+use company::Companies;
+use employee::Employees;
+
+pub use access::AccessRevoked;
+pub use company::{CompanySuspended, CompanyUpserted};
+pub use employee::{EmployeeRoleAssigned, EmployeeRoleRemoved, EmployeeStatusChanged};
 
 pub const ALL: &[PublishedEvent] = &[
     PublishedEvent::of::<CompanyUpserted>(),
@@ -18,3 +22,14 @@ pub const ALL: &[PublishedEvent] = &[
     PublishedEvent::of::<EmployeeRoleRemoved>(),
     PublishedEvent::of::<AccessRevoked>(),
 ];
+
+/// The aggregates that can be republished.
+pub const REPUBLISHED: &[Republisher] = &[
+    Republisher::of::<Companies>(),
+    Republisher::of::<Employees>(),
+    Republisher::of::<AccessRevocations>(),
+];
+
+/// The aggregates whose lost rows and versions `identity restored` publishes after a restore of the
+/// database.
+pub const RESTORED: &[Restorer] = &[Restorer::of::<Companies>(), Restorer::of::<Employees>()];

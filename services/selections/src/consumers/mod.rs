@@ -1,5 +1,11 @@
-//! Consumers of events, one file for each publisher.
+//! The consumers of the service, one file for each publisher.
 
 mod chessboard;
 
-pub use chessboard::Chessboard;
+use messaging::Subscription;
+use service::access_revocations;
+
+use chessboard::Chessboard;
+
+pub const ALL: &[Subscription] =
+    &[access_revocations("selections.access"), Subscription::of::<Chessboard>()];
