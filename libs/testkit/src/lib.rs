@@ -21,6 +21,7 @@ pub mod documents;
 pub mod expensive;
 pub mod faults;
 pub mod forged;
+pub mod guests;
 pub mod held;
 pub mod history;
 pub mod issuer;

@@ -5,9 +5,9 @@ use reqwest::Method;
 use serde_json::json;
 use testkit::client::{Client, send};
 use testkit::dedicated::DedicatedService;
-use testkit::eventually;
 use testkit::issuer::Claims;
 use testkit::service::Running;
+use testkit::{eventually, guests};
 
 use crate::cat_index::wait_for_index;
 use crate::cat_lists::{DEVELOPERS, OBJECTS, PROJECTS};
@@ -86,32 +86,8 @@ async fn guest_response_has_etag_and_compression() {
 /// The limit does not apply to users.
 #[tokio::test]
 async fn guest_above_limit_gets_429() {
-    let settings = [("GUEST_READS_PER_MINUTE", "2")];
-    let limited = DedicatedService::start::<Service>(&settings);
-    let unknown = |path: &str| format!("{path}/{}", guid());
-    for path in [
-        unknown(DEVELOPERS),
-        unknown(PROJECTS),
-        unknown(OBJECTS),
-        format!("{}/price-history", unknown(OBJECTS)),
-        DEVELOPERS.to_owned(),
-        PROJECTS.to_owned(),
-        format!("{PROJECTS}/facets"),
-        format!("{OBJECTS}?ProjectId={}", guid()),
-        format!("{}/buildings/{}", unknown(PROJECTS), guid()),
-        format!("{}/feed.yrl", unknown(DEVELOPERS)),
-    ] {
-        let (guest, (_, user)) = (limited.guest(), limited.user());
-        let mut refusals = Vec::new();
-        for _ in 0..3 {
-            refusals.push(guest.get(&path).await.status == 429);
-            assert_ne!(user.get(&path).await.status, 429);
-        }
-        assert_eq!(refusals, [false, false, true], "{path}");
-        let rejected = guest.get(&path).await;
-        assert!(rejected.header("retry-after").parse::<u64>().is_ok_and(|wait| (1..=60).contains(&wait)));
-        rejected.expect_problem(429, "RATE_LIMITED");
-    }
+    let limited = DedicatedService::start::<Service>(&guests::SETTINGS);
+    guests::check(&limited, &[("ProjectId", &guid().to_string())]).await;
 }
 
 /// RULE-ALL-105: searches and facets share one limit of each user. Other reads and guests do not

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use testkit::client::Client;
 use testkit::issuer::{CLIENTS, Claims, Issuer};
 use testkit::service::Running;
-use testkit::{eventually, expensive};
+use testkit::{eventually, expensive, guests};
 
 use crate::search_queries::find;
 use crate::{
@@ -205,6 +205,14 @@ async fn guest_with_too_many_reads_is_rate_limited() {
     assert!(response.header("retry-after").parse::<u64>().is_ok_and(|wait| (1..=60).contains(&wait)));
     response.expect_problem(429, "RATE_LIMITED");
     another.get("/api/v1/posts?PageSize=1").await.expect(200);
+}
+
+/// RULE-ALL-026: each operation that is open to guests counts against their limit.
+#[tokio::test]
+async fn guest_above_limit_gets_429_from_each_operation() {
+    let calls = [("SELECTIONS_URL", "http://127.0.0.1:1"), ("CLIENT_SECRET", CLIENTS[0].1)];
+    let limited = Running::start::<Service>(&[calls.as_slice(), &guests::SETTINGS].concat());
+    guests::check(&limited, &[]).await;
 }
 
 /// RULE-ALL-105: a user has a limit of reads of the feed, and none of reads of posts.

@@ -7,6 +7,7 @@ use reqwest::Method;
 use selections::Service;
 use serde_json::json;
 use testkit::client::{Client, Response, send};
+use testkit::guests;
 use testkit::service::Running;
 
 use crate::{
@@ -225,6 +226,12 @@ async fn guest_with_too_many_reads_is_rate_limited() {
         response.expect_problem(429, "SELECTIONS_RATE_LIMITED");
     }
     another.get(&open_path(&selection)).await.expect(200);
+}
+
+/// RULE-ALL-026: each operation that is open to guests counts against their limit.
+#[tokio::test]
+async fn guest_above_limit_gets_429_from_each_operation() {
+    guests::check(&Running::start::<Service>(&guests::SETTINGS), &[("selection", "AAAAAAAAAAAA")]).await;
 }
 
 /// RULE-SEL-026: users have no read limit and no miss limit by default.
