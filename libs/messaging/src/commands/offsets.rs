@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use diesel::prelude::*;
-use diesel::sql_types::Text;
 use diesel_async::RunQueryDsl;
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
 use rdkafka::metadata::MetadataTopic;
@@ -13,7 +12,7 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 use crate::bus::Bus;
-use crate::schema::{dead_letter, inbox, inbox_event};
+use crate::schema::{dead_letter, deferred_message, inbox, inbox_event};
 use crate::subscription::Subscription;
 
 pub(super) const BROKER_TIMEOUT: Duration = Duration::from_secs(10);
@@ -85,10 +84,8 @@ async fn rebuild(bus: &Bus, group: &str) -> anyhow::Result<()> {
             diesel::delete(keys).execute(tx.conn()).await.map_err(db::Error::from)?;
             let events = inbox_event::table.filter(inbox_event::consumer.eq(group));
             diesel::delete(events).execute(tx.conn()).await.map_err(db::Error::from)?;
-            for table in ["applied_version", "deferred_message"] {
-                let rows = diesel::sql_query(format!("delete from {table} where consumer = $1"));
-                rows.bind::<Text, _>(group).execute(tx.conn()).await.map_err(db::Error::from)?;
-            }
+            let deferred = deferred_message::table.filter(deferred_message::consumer.eq(group));
+            diesel::delete(deferred).execute(tx.conn()).await.map_err(db::Error::from)?;
             move_offsets(bus, subscription, Target::Beginning).await
         })
         .await

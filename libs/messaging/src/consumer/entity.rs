@@ -2,7 +2,7 @@
 
 use db::{Prepared, Tx};
 use diesel::prelude::*;
-use diesel::sql_types::{BigInt, SmallInt, Text, Timestamptz};
+use diesel::sql_types::{BigInt, Text, Timestamptz};
 use diesel_async::RunQueryDsl;
 use serde_json::Value;
 use time::OffsetDateTime;
@@ -13,10 +13,11 @@ use crate::schema::deferred_message;
 #[cfg(test)]
 mod tests;
 
-/// A lock and a version gate for one entity of a consumer.
+/// The lock of one entity of a consumer, and the messages that wait for the entity.
 ///
 /// The lock is held until the transaction ends. It serializes messages about the entity, including
-/// messages of different topics. Acquire the lock before you read the stored state of the entity.
+/// messages of different topics. Acquire the lock before you read the stored state of the entity,
+/// and keep the applied version in the entity's row.
 pub struct EntityGate {
     consumer: &'static str,
     entity: String,
@@ -31,36 +32,6 @@ impl EntityGate {
             .bind::<Text, _>(&gate.entity);
         Prepared(lock).execute(tx.conn()).await?;
         Ok(gate)
-    }
-
-    /// Records the pair `(version, tie_breaker)` for `field` and returns true, if the pair exceeds
-    /// every recorded one. Otherwise returns false.
-    ///
-    /// Events of one change carry the same version. Among them, the event with the final state has
-    /// the highest `tie_breaker`. Use one `field` for each part of the entity that only some events
-    /// carry, such as a deal's status or its agent. Events with different parts then do not
-    /// supersede each other.
-    pub async fn supersedes(
-        &self,
-        tx: &mut Tx,
-        field: &str,
-        version: i64,
-        tie_breaker: i16,
-    ) -> Result<bool, db::Error> {
-        let advance = diesel::sql_query(
-            "insert into applied_version (consumer, entity, field, version, tie_breaker) \
-             values ($1, $2, $3, $4, $5) \
-             on conflict (consumer, entity, field) \
-             do update set version = excluded.version, tie_breaker = excluded.tie_breaker \
-             where (applied_version.version, applied_version.tie_breaker) \
-             < (excluded.version, excluded.tie_breaker)",
-        )
-        .bind::<Text, _>(self.consumer)
-        .bind::<Text, _>(&self.entity)
-        .bind::<Text, _>(field)
-        .bind::<BigInt, _>(version)
-        .bind::<SmallInt, _>(tie_breaker);
-        Ok(Prepared(advance).execute(tx.conn()).await? == 1)
     }
 
     /// Stores a message until the entity exists.

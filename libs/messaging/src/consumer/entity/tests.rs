@@ -65,35 +65,35 @@ impl Handler for Deals {
         let gate = EntityGate::lock(tx, Self::GROUP, &message.key).await?;
         let payload: Payload = message.decode()?;
         if message.topic == CREATED {
-            run(tx, "insert into deal (id, status) values ($1, '') on conflict do nothing", &[&message.key])
-                .await?;
-            apply(tx, &gate, message).await?;
+            run(tx, "insert into deal (id) values ($1) on conflict do nothing", &[&message.key]).await?;
+            apply(tx, message).await?;
             for deferred in gate.drain_deferred(tx).await? {
-                apply(tx, &gate, &deferred).await?;
+                apply(tx, &deferred).await?;
             }
             return Ok(());
         }
         if run(tx, "update deal set id = id where id = $1", &[&message.key]).await? == 0 {
             return Ok(gate.defer(tx, message, payload.version).await?);
         }
-        apply(tx, &gate, message).await
+        apply(tx, message).await
     }
 }
 
-async fn apply(tx: &mut Tx, gate: &EntityGate, message: &Message) -> Result<(), Failure> {
+/// Applies each field that is newer than the stored one.
+async fn apply(tx: &mut Tx, message: &Message) -> Result<(), Failure> {
     let (id, payload): (_, Payload) = (&message.key, message.decode()?);
-    if gate.supersedes(tx, "status", payload.version, Event::tie_breaker(&message.topic)).await? {
-        let status = status(&message.topic, payload.version);
-        run(tx, "update deal set status = $2 where id = $1", &[id, &status]).await?;
+    let (version, tie) = (payload.version.to_string(), Event::tie_breaker(&message.topic).to_string());
+    let newer_status = "update deal set status = $2, status_version = $3::bigint, tie_breaker = $4::bigint \
+        where id = $1 and (status_version, tie_breaker) < ($3::bigint, $4::bigint)";
+    run(tx, newer_status, &[id, &status(&message.topic, payload.version), &version, &tie]).await?;
+    if let Some(agent) = payload.agent {
+        let newer_agent = "update deal set agent = $2, agent_version = $3::bigint \
+            where id = $1 and agent_version < $3::bigint";
+        run(tx, newer_agent, &[id, &agent, &version]).await?;
     }
-    if let Some(agent) = payload.agent
-        && gate.supersedes(tx, "agent", payload.version, 0).await?
-    {
-        run(tx, "update deal set agent = $2 where id = $1", &[id, &agent]).await?;
-    }
-    if message.topic == STAGE && gate.supersedes(tx, "card", payload.version, 0).await? {
-        let add = "update deal set cards = cards || $2::bigint where id = $1";
-        run(tx, add, &[id, &payload.version.to_string()]).await?;
+    if message.topic == STAGE {
+        let add = "update deal set cards = cards || $2::bigint where id = $1 and not $2::bigint = any(cards)";
+        run(tx, add, &[id, &version]).await?;
     }
     Ok(())
 }
@@ -164,7 +164,9 @@ async fn database() -> Db {
     let config = env.finish(config).unwrap();
     db::migrate(&config, [MIGRATIONS]).await.unwrap();
     let db = Db::new(&config).unwrap();
-    let table = "create table deal (id text primary key, status text not null, agent text not null default '', \
+    let table = "create table deal (id text primary key, status text not null default '', \
+        status_version bigint not null default 0, tie_breaker bigint not null default 0, \
+        agent text not null default '', agent_version bigint not null default 0, \
         cards bigint[] not null default '{}')";
     db.conn().await.unwrap().batch_execute(table).await.unwrap();
     db
@@ -225,7 +227,7 @@ async fn deferred_message_is_applied_by_a_concurrent_creation() {
         Message::new(topic.to_owned(), position, "raced".to_owned(), Map::new(), Some(payload))
     };
     for round in 0..50 {
-        let clear = "truncate deal, applied_version, deferred_message";
+        let clear = "truncate deal, deferred_message";
         db.conn().await.unwrap().batch_execute(clear).await.unwrap();
         let (created, stage) = (message(CREATED, 1), message(STAGE, 2));
         let (one, other) = tokio::join!(
