@@ -27,7 +27,7 @@ pub use commands::{
     MessagingCommand, PublishedState, Republish, Republisher, Restore, Restorer, VersionNames,
 };
 pub use config::Config;
-pub use consumer::entity::EntityGate;
+pub use consumer::entity::EntityLock;
 pub use contract::asyncapi::{AsyncApi, HttpStream, PublishedEvent};
 pub use contract::event::{Aggregate, Event};
 pub use contract::message::Message;

@@ -18,20 +18,24 @@ mod tests;
 /// The lock is held until the transaction ends. It serializes messages about the entity, including
 /// messages of different topics. Acquire the lock before you read the stored state of the entity,
 /// and keep the applied version in the entity's row.
-pub struct EntityGate {
+pub struct EntityLock {
     consumer: &'static str,
     entity: String,
 }
 
-impl EntityGate {
+impl EntityLock {
     /// Locks `entity`, usually an id, for the consumer group `consumer`.
-    pub async fn lock(tx: &mut Tx, consumer: &'static str, entity: impl ToString) -> Result<Self, db::Error> {
-        let gate = Self { consumer, entity: entity.to_string() };
-        let lock = diesel::sql_query("select pg_advisory_xact_lock(hashtextextended($1 || ' ' || $2, 0))")
-            .bind::<Text, _>(gate.consumer)
-            .bind::<Text, _>(&gate.entity);
-        Prepared(lock).execute(tx.conn()).await?;
-        Ok(gate)
+    pub async fn acquire(
+        tx: &mut Tx,
+        consumer: &'static str,
+        entity: impl ToString,
+    ) -> Result<Self, db::Error> {
+        let lock = Self { consumer, entity: entity.to_string() };
+        let acquire = diesel::sql_query("select pg_advisory_xact_lock(hashtextextended($1 || ' ' || $2, 0))")
+            .bind::<Text, _>(lock.consumer)
+            .bind::<Text, _>(&lock.entity);
+        Prepared(acquire).execute(tx.conn()).await?;
+        Ok(lock)
     }
 
     /// Stores a message until the entity exists.

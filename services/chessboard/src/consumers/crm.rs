@@ -1,7 +1,7 @@
 //! The consumer of crm's deal events. A deal holds its object and releases it.
 
 use ::db::Tx;
-use messaging::{EntityGate, Failure, Handler, Message};
+use messaging::{EntityLock, Failure, Handler, Message};
 use runtime::clock;
 use serde::Deserialize;
 use values::Whole;
@@ -53,7 +53,7 @@ impl Handler for Deals {
         };
         let row_version = row_version.get();
         let claim = Claim { deal_id, property_object_id, kind, row_version, claimed_at };
-        EntityGate::lock(tx, Self::GROUP, deal_id).await?;
+        EntityLock::acquire(tx, Self::GROUP, deal_id).await?;
         ops::claim::apply_claim(tx, &claim, clock::now()).await?;
         Ok(())
     }

@@ -13,7 +13,7 @@ use crate::domain::{Claim, Hold, PropertyObjectId};
 /// Replaces the claim of a deal if the new one is newer.
 ///
 /// Returns the objects whose hold may have changed, or `None` if the stored claim is not older.
-/// The caller holds the entity gate of the deal.
+/// The caller holds the lock of the deal.
 pub async fn replace_older(tx: &mut Tx, new: &Claim) -> Result<Option<Vec<PropertyObjectId>>, ::db::Error> {
     use diesel::query_dsl::methods::FilterDsl;
 

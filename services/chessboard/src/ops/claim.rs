@@ -10,7 +10,7 @@ use crate::error::Error;
 
 /// Stores the claim of a deal's event if it is newer, and updates the objects that it concerns.
 ///
-/// The caller holds the entity gate of the deal.
+/// The caller holds the lock of the deal.
 pub async fn apply_claim(tx: &mut Tx, claim: &Claim, now: OffsetDateTime) -> Result<(), Error> {
     match db::claim::replace_older(tx, claim).await? {
         Some(objects) => apply_claims(tx, &objects, now).await,

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use ::db::Tx;
 use auth::CompanyId;
-use messaging::EntityGate;
+use messaging::EntityLock;
 
 use crate::domain::COMPANY_GROUP;
 
@@ -22,6 +22,6 @@ pub async fn acquire_locks(tx: &mut Tx, ids: &BTreeSet<CompanyId>) -> Result<(),
 /// The lock serializes handlers of events about the company and about its external profile.
 /// Otherwise two concurrent handlers could each miss the other one's write.
 pub async fn acquire_lock(tx: &mut Tx, id: CompanyId) -> Result<(), ::db::Error> {
-    EntityGate::lock(tx, COMPANY_GROUP, id).await?;
+    EntityLock::acquire(tx, COMPANY_GROUP, id).await?;
     Ok(())
 }

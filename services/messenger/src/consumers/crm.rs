@@ -2,7 +2,7 @@
 
 use ::db::Tx;
 use auth::{CompanyId, UserId};
-use messaging::{EntityGate, Failure, Handler, Message};
+use messaging::{EntityLock, Failure, Handler, Message};
 use serde::{Deserialize, Deserializer};
 use time::{OffsetDateTime, UtcOffset};
 use values::Whole;
@@ -85,21 +85,21 @@ impl Handler for Deals {
                 created_by_user_id: event.created_by_user_id,
                 row_version: event.row_version.get(),
             };
-            let gate = EntityGate::lock(tx, Self::GROUP, deal.id).await?;
+            let lock = EntityLock::acquire(tx, Self::GROUP, deal.id).await?;
             if ops::deal::is_known(tx, deal.id).await? {
                 return Ok(());
             }
-            let deferred = gate.drain_deferred(tx).await?;
+            let deferred = lock.drain_deferred(tx).await?;
             let changes = deferred.iter().map(|message| message.decode::<DealStageChanged>().map(Into::into));
             let changes = changes.collect::<Result<Vec<DealChange>, _>>()?;
             ops::deal::open_chat(tx, deal, &changes).await?;
         } else {
             let change = DealChange::from(message.decode::<DealStageChanged>()?);
-            let gate = EntityGate::lock(tx, Self::GROUP, change.deal_id).await?;
+            let lock = EntityLock::acquire(tx, Self::GROUP, change.deal_id).await?;
             if ops::deal::is_known(tx, change.deal_id).await? {
                 ops::deal::apply_change(tx, &change).await?;
             } else {
-                gate.defer(tx, message, change.row_version).await?;
+                lock.defer(tx, message, change.row_version).await?;
             }
         }
         Ok(())

@@ -6,7 +6,7 @@ use diesel::dsl::exists;
 use diesel::prelude::*;
 use diesel::sql_types::{Bool, Text, Timestamptz, Uuid};
 use diesel_async::RunQueryDsl;
-use messaging::EntityGate;
+use messaging::EntityLock;
 use time::{Duration, OffsetDateTime};
 
 use super::schema::{chat, company, departure, employment, member};
@@ -22,7 +22,7 @@ const CLOCK_TOLERANCE: Duration = Duration::minutes(2);
 /// the employment waits for the addition and then removes the user. The order of locks is the chat,
 /// this lock, the streams.
 pub async fn lock(tx: &mut Tx, user: UserId) -> Result<(), ::db::Error> {
-    EntityGate::lock(tx, EMPLOYMENT_CONSUMER_GROUP, user).await.map(drop)
+    EntityLock::acquire(tx, EMPLOYMENT_CONSUMER_GROUP, user).await.map(drop)
 }
 
 /// Locks the employments of a user and the states of their companies, and returns them.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::jobs::Jobs;
-use messaging::EntityGate;
+use messaging::EntityLock;
 use runtime::clock;
 
 use crate::app::App;
@@ -41,7 +41,7 @@ pub fn add(app: Arc<App>, jobs: Jobs) -> Jobs {
             let delete = async || {
                 app.db
                     .tx(async |tx| {
-                        EntityGate::delete_deferred_before(tx, DEAL_CONSUMER_GROUP, before, BATCH).await
+                        EntityLock::delete_deferred_before(tx, DEAL_CONSUMER_GROUP, before, BATCH).await
                     })
                     .await
             };

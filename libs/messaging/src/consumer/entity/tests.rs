@@ -12,7 +12,7 @@ use runtime::Env;
 use serde::{Deserialize, Serialize};
 use serde_json::Map;
 
-use super::EntityGate;
+use super::EntityLock;
 use crate::MIGRATIONS;
 use crate::contract::message::{KafkaPosition, Message};
 use crate::failure::Failure;
@@ -62,18 +62,18 @@ impl Handler for Deals {
     const TOPICS: &'static [&'static str] = &[CREATED, STAGE, CANCELLED, COMPLETED];
 
     async fn handle(tx: &mut Tx, message: &Message) -> Result<(), Failure> {
-        let gate = EntityGate::lock(tx, Self::GROUP, &message.key).await?;
+        let lock = EntityLock::acquire(tx, Self::GROUP, &message.key).await?;
         let payload: Payload = message.decode()?;
         if message.topic == CREATED {
             run(tx, "insert into deal (id) values ($1) on conflict do nothing", &[&message.key]).await?;
             apply(tx, message).await?;
-            for deferred in gate.drain_deferred(tx).await? {
+            for deferred in lock.drain_deferred(tx).await? {
                 apply(tx, &deferred).await?;
             }
             return Ok(());
         }
         if run(tx, "update deal set id = id where id = $1", &[&message.key]).await? == 0 {
-            return Ok(gate.defer(tx, message, payload.version).await?);
+            return Ok(lock.defer(tx, message, payload.version).await?);
         }
         apply(tx, message).await
     }
