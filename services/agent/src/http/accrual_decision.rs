@@ -54,7 +54,7 @@ pub async fn release_accrual(
 /// None of these accruals may be in a payout. A repeated request changes nothing.
 #[utoipa::path(
     tag = "Commissions", params(("accrual_id" = AccrualId, Path)),
-    request_body(content = DecideAccrual, description = "At most 256 KiB."),
+    request_body = DecideAccrual,
     responses((status = 200, description = "The rejected accrual", body = AccrualView))
 )]
 #[post("/api/platform-manager/agent/commission-accruals/{accrual_id}/reject")]
@@ -78,7 +78,7 @@ pub async fn reject_accrual(
 /// The Reversal lowers the next payout. A repeated request returns the same Reversal.
 #[utoipa::path(
     tag = "Commissions", params(("accrual_id" = AccrualId, Path)),
-    request_body(content = DecideAccrual, description = "At most 256 KiB."),
+    request_body = DecideAccrual,
     responses((status = 200, description = "The Reversal", body = AccrualView))
 )]
 #[post("/api/platform-manager/agent/commission-accruals/{accrual_id}/reverse")]

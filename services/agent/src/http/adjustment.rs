@@ -57,7 +57,7 @@ pub struct AskForAdjustment {
 /// An accrual has at most one open request.
 #[utoipa::path(
     tag = "Cabinet", params(("accrual_id" = AccrualId, Path)),
-    request_body(content = AskForAdjustment, description = "At most 256 KiB."),
+    request_body = AskForAdjustment,
     responses((status = 201, description = "The request", body = AdjustmentRequestView))
 )]
 #[post("/api/v1/my/commission-accruals/{accrual_id}/adjustment-requests")]
@@ -148,7 +148,7 @@ pub struct ApproveAdjustment {
 /// adjusted accrual may be Paid already.
 #[utoipa::path(
     tag = "Commissions", params(("request_id" = AdjustmentRequestId, Path)),
-    request_body(content = Option<ApproveAdjustment>, description = "At most 256 KiB."),
+    request_body = Option<ApproveAdjustment>,
     responses((status = 200, description = "The approved request", body = AdjustmentRequestView))
 )]
 #[post("/api/platform-manager/agent/adjustment-requests/{request_id}/approve")]
@@ -177,7 +177,7 @@ pub struct RejectAdjustment {
 /// The agent may file another request.
 #[utoipa::path(
     tag = "Commissions", params(("request_id" = AdjustmentRequestId, Path)),
-    request_body(content = RejectAdjustment, description = "At most 256 KiB."),
+    request_body = RejectAdjustment,
     responses((status = 200, description = "The rejected request", body = AdjustmentRequestView))
 )]
 #[post("/api/platform-manager/agent/adjustment-requests/{request_id}/reject")]

@@ -60,7 +60,7 @@ pub struct ReplaceAgent {
 /// An equal agency leaves the version unchanged.
 #[utoipa::path(
     tag = "Commissions", params(("agent_user_id" = UserId, Path)),
-    request_body(content = ReplaceAgent, description = "At most 256 KiB."),
+    request_body = ReplaceAgent,
     responses((status = 200, description = "The agent", body = AgentView))
 )]
 #[put("/api/platform-manager/agent/agents/{agent_user_id}")]

@@ -78,7 +78,7 @@ pub struct AssignSale {
 /// A repeated request changes nothing.
 #[utoipa::path(
     tag = "Commissions", params(("deal_id" = DealId, Path)),
-    request_body(content = AssignSale, description = "At most 256 KiB."),
+    request_body = AssignSale,
     responses((status = 200, description = "The Base accrual", body = AccrualView))
 )]
 #[post("/api/platform-manager/agent/unassigned-sales/{deal_id}/assign")]

@@ -45,7 +45,7 @@ pub struct ProposeBonus {
 /// another employee approves it.
 #[utoipa::path(
     tag = "Commissions", params(("accrual_id" = AccrualId, Path)),
-    request_body(content = ProposeBonus, description = "At most 256 KiB."),
+    request_body = ProposeBonus,
     responses((status = 201, description = "The proposal", body = BonusProposalView))
 )]
 #[post("/api/platform-manager/agent/commission-accruals/{accrual_id}/bonus-proposals")]
@@ -94,7 +94,7 @@ pub struct ApproveBonus {
 /// Neither the agent nor the employee who proposed the bonus can approve it.
 #[utoipa::path(
     tag = "Commissions", params(("proposal_id" = BonusProposalId, Path)),
-    request_body(content = Option<ApproveBonus>, description = "At most 256 KiB."),
+    request_body = Option<ApproveBonus>,
     responses((status = 200, description = "The approved proposal", body = BonusProposalView))
 )]
 #[post("/api/platform-manager/agent/bonus-proposals/{proposal_id}/approve")]
@@ -122,7 +122,7 @@ pub struct RejectBonus {
 /// Creates no accrual. Neither the agent nor the employee who proposed the bonus can reject it.
 #[utoipa::path(
     tag = "Commissions", params(("proposal_id" = BonusProposalId, Path)),
-    request_body(content = RejectBonus, description = "At most 256 KiB."),
+    request_body = RejectBonus,
     responses((status = 200, description = "The rejected proposal", body = BonusProposalView))
 )]
 #[post("/api/platform-manager/agent/bonus-proposals/{proposal_id}/reject")]

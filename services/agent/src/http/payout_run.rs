@@ -145,7 +145,7 @@ impl PreviewPayoutRun {
 /// currency. Creates and changes nothing.
 #[utoipa::path(
     tag = "Payouts", params(CursorPaging<PreviewKey>),
-    request_body(content = PreviewPayoutRun, description = "At most 256 KiB."),
+    request_body = PreviewPayoutRun,
     responses((status = 200, description = "One page", body = CursorPage<PayoutPreview>))
 )]
 #[post("/api/platform-manager/agent/payouts/preview")]
@@ -165,7 +165,7 @@ pub async fn preview_payout_run(
 /// Creates a payout for each agent and currency with a payable sum above 0, in the background.
 /// A repeated request returns 200 with the run as it is now.
 #[utoipa::path(
-    tag = "Payouts", request_body(content = BeginPayoutRun, description = "At most 256 KiB."),
+    tag = "Payouts", request_body = BeginPayoutRun,
     responses(
         (status = 201, description = "The new run", body = PayoutRunView,
             headers(("Location" = String, description = "The run"))),

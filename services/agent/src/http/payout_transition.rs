@@ -58,7 +58,7 @@ async fn apply(
 /// Marks the payout as on its way to the agent. A repeated request changes nothing.
 #[utoipa::path(
     tag = "Payouts", params(("payout_id" = PayoutId, Path)),
-    request_body(content = Option<SendPayout>, description = "At most 256 KiB."),
+    request_body = Option<SendPayout>,
     responses((status = 200, description = "The payout", body = PayoutView))
 )]
 #[post("/api/platform-manager/agent/payouts/{payout_id}/send")]
@@ -77,7 +77,7 @@ pub async fn send_payout(
 /// Marks the payout and its accruals as paid. A repeated request changes nothing.
 #[utoipa::path(
     tag = "Payouts", params(("payout_id" = PayoutId, Path)),
-    request_body(content = Option<ConfirmPayout>, description = "At most 256 KiB."),
+    request_body = Option<ConfirmPayout>,
     responses((status = 200, description = "The payout", body = PayoutView))
 )]
 #[post("/api/platform-manager/agent/payouts/{payout_id}/confirm")]
@@ -104,7 +104,7 @@ pub async fn confirm_payout(
 /// Releases its accruals for another run. A repeated request changes nothing.
 #[utoipa::path(
     tag = "Payouts", params(("payout_id" = PayoutId, Path)),
-    request_body(content = FailPayout, description = "At most 256 KiB."),
+    request_body = FailPayout,
     responses((status = 200, description = "The payout", body = PayoutView))
 )]
 #[post("/api/platform-manager/agent/payouts/{payout_id}/fail")]
@@ -124,7 +124,7 @@ pub async fn fail_payout(
 /// A repeated request changes nothing.
 #[utoipa::path(
     tag = "Payouts", params(("payout_id" = PayoutId, Path)),
-    request_body(content = Option<CancelPayout>, description = "At most 256 KiB."),
+    request_body = Option<CancelPayout>,
     responses((status = 200, description = "The payout", body = PayoutView))
 )]
 #[post("/api/platform-manager/agent/payouts/{payout_id}/cancel")]

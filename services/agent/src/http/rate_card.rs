@@ -130,7 +130,7 @@ impl ReplaceRateCard {
 /// Replaces or creates the card of exactly these three ids. Existing accruals stay unchanged.
 /// Equal rates leave the version unchanged.
 #[utoipa::path(
-    tag = "Commissions", request_body(content = ReplaceRateCard, description = "At most 256 KiB."),
+    tag = "Commissions", request_body = ReplaceRateCard,
     responses((status = 200, description = "The card", body = RateCardView))
 )]
 #[put("/api/platform-manager/agent/commission-rates")]

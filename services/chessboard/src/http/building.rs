@@ -78,7 +78,7 @@ impl CreateBuilding {
 /// unless it has the same `Idempotency-Key`.
 #[utoipa::path(
     tag = "Projects", params(("project_id" = ProjectId, Path)),
-    request_body(content = CreateBuilding, description = "At most 256 KiB."),
+    request_body = CreateBuilding,
     responses((status = 201, description = "The new building", body = Building,
             headers(("Location" = String, description = "The building"))))
 )]
@@ -156,7 +156,7 @@ pub struct UpdateBuilding {
 /// identical body changes nothing, not even the version.
 #[utoipa::path(
     tag = "Projects", params(("project_id" = ProjectId, Path), ("building_id" = BuildingId, Path)),
-    request_body(content = UpdateBuilding, description = "At most 256 KiB."),
+    request_body = UpdateBuilding,
     responses((status = 200, description = "The building after the change", body = Building))
 )]
 #[put("/api/v1/developers/projects/{project_id}/buildings/{building_id}")]

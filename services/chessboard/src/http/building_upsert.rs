@@ -50,7 +50,7 @@ pub struct UpsertBuilding {
 #[utoipa::path(
     tag = "Projects",
     params(("external_id" = ExternalId, Path, description = "Id of the building in another system of the company.")),
-    request_body(content = UpsertBuilding, description = "At most 256 KiB."),
+    request_body = UpsertBuilding,
     responses(
         (status = 200, description = "The building after the change", body = Building),
         (status = 201, description = "The new building", body = Building,

@@ -38,7 +38,7 @@ pub struct CreateFeedImport {
 ///
 /// The import waits for its file. A developer has one import that is not finished.
 #[utoipa::path(
-    tag = "Feeds", request_body(content = CreateFeedImport, description = "At most 256 KiB."),
+    tag = "Feeds", request_body = CreateFeedImport,
     responses((status = 201, description = "The new import", body = FeedImportView,
             headers(("Location" = String, description = "The import"))))
 )]
@@ -246,7 +246,7 @@ pub struct ApplyFeedImport {
 /// the import every second or two until it is `Applied`.
 #[utoipa::path(
     tag = "Feeds", params(("feed_import_id" = FeedImportId, Path)),
-    request_body(content = ApplyFeedImport, description = "At most 256 KiB."),
+    request_body = ApplyFeedImport,
     responses((status = 200, description = "The import", body = FeedImportView))
 )]
 #[post("/api/v1/developers/feed-imports/{feed_import_id}/apply")]

@@ -67,7 +67,7 @@ pub struct UpsertPropertyObject {
 #[utoipa::path(
     tag = "Projects",
     params(("external_id" = ExternalId, Path, description = "Id of the object in another system of the company.")),
-    request_body(content = UpsertPropertyObject, description = "At most 256 KiB."),
+    request_body = UpsertPropertyObject,
     responses(
         (status = 200, description = "The object after the change", body = PropertyObject),
         (status = 201, description = "The new or restored object", body = PropertyObject,

@@ -122,7 +122,7 @@ impl CreateProject {
 /// The project is a draft, regardless of the developer's status. A repeated request creates another
 /// project, unless it has the same `Idempotency-Key`.
 #[utoipa::path(
-    tag = "Projects", request_body(content = CreateProject, description = "At most 256 KiB."),
+    tag = "Projects", request_body = CreateProject,
     responses((status = 201, description = "The new project", body = Project,
             headers(("Location" = String, description = "The project"))))
 )]
@@ -191,7 +191,7 @@ pub struct UpdateProject {
 /// identical body changes nothing, not even the version.
 #[utoipa::path(
     tag = "Projects", params(("project_id" = ProjectId, Path)),
-    request_body(content = UpdateProject, description = "At most 256 KiB."),
+    request_body = UpdateProject,
     responses((status = 200, description = "The project after the change", body = Project))
 )]
 #[put("/api/v1/developers/projects/{project_id}")]

@@ -47,7 +47,7 @@ pub struct UpsertProject {
 #[utoipa::path(
     tag = "Projects",
     params(("external_id" = ExternalId, Path, description = "Id of the project in another system of the company.")),
-    request_body(content = UpsertProject, description = "At most 256 KiB."),
+    request_body = UpsertProject,
     responses(
         (status = 200, description = "The project after the change", body = Project),
         (status = 201, description = "The new project", body = Project,

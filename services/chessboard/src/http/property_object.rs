@@ -238,7 +238,7 @@ pub struct UpdatePropertyObject {
         ("building_id" = BuildingId, Path),
         ("property_object_id" = PropertyObjectId, Path),
     ),
-    request_body(content = UpdatePropertyObject, description = "At most 256 KiB."),
+    request_body = UpdatePropertyObject,
     responses((status = 200, description = "The object after the change", body = PropertyObject))
 )]
 #[put(

@@ -86,7 +86,7 @@ pub struct ProlongBooking {
 /// A deal in Application enters Booking. Any other deal stays in its step.
 #[utoipa::path(
     tag = "Deals", params(("deal_id" = DealId, Path)),
-    request_body(content = BookDeal, description = "At most 256 KiB."),
+    request_body = BookDeal,
     responses((status = 201, description = "The booking", body = BookingView,
             headers(("Location" = String, description = "The deal"))))
 )]
@@ -106,7 +106,7 @@ pub async fn book_deal(
 /// A deal in Application enters Booking. Any other deal stays in its step.
 #[utoipa::path(
     tag = "Own deals", params(("deal_id" = DealId, Path)),
-    request_body(content = BookDeal, description = "At most 256 KiB."),
+    request_body = BookDeal,
     responses((status = 201, description = "The booking", body = BookingView,
             headers(("Location" = String, description = "The deal"))))
 )]
@@ -152,7 +152,7 @@ async fn book(
 /// A repeat with the same expiry time changes nothing.
 #[utoipa::path(
     tag = "Deals", params(("deal_id" = DealId, Path)),
-    request_body(content = ProlongBooking, description = "At most 256 KiB."),
+    request_body = ProlongBooking,
     responses((status = 200, description = "The booking", body = BookingView))
 )]
 #[put("/api/platform-manager/crm/deals/{deal_id}/booking")]
@@ -171,7 +171,7 @@ pub async fn prolong_booking(
 /// A repeat with the same expiry time changes nothing.
 #[utoipa::path(
     tag = "Own deals", params(("deal_id" = DealId, Path)),
-    request_body(content = ProlongBooking, description = "At most 256 KiB."),
+    request_body = ProlongBooking,
     responses((status = 200, description = "The booking", body = BookingView))
 )]
 #[put("/api/v1/crm/deals/{deal_id}/booking")]

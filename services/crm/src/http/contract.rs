@@ -123,7 +123,7 @@ async fn read(lookups: &PipelinedConn, id: DealId, reach: Reach) -> Result<Contr
 /// An omitted member is cleared, except `Amount`. An identical body changes nothing.
 #[utoipa::path(
     tag = "Deals", params(("deal_id" = DealId, Path)),
-    request_body(content = UpdateContract, description = "At most 256 KiB."),
+    request_body = UpdateContract,
     responses((status = 200, description = "The deal as it is now", body = DealCard))
 )]
 #[put("/api/platform-manager/crm/deals/{deal_id}/contract")]
@@ -144,7 +144,7 @@ pub async fn update_deal_contract(
 /// An omitted member is cleared, except `Amount`. An identical body changes nothing.
 #[utoipa::path(
     tag = "Own deals", params(("deal_id" = DealId, Path)),
-    request_body(content = UpdateContract, description = "At most 256 KiB."),
+    request_body = UpdateContract,
     responses((status = 200, description = "The deal as it is now", body = DealCard))
 )]
 #[put("/api/v1/crm/deals/{deal_id}/contract")]

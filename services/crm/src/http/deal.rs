@@ -51,7 +51,7 @@ pub struct CreateDeal {
 ///
 /// A repeat with the same `RequestId` returns 200 with the deal as it is now.
 #[utoipa::path(
-    tag = "Deals", request_body(content = CreateDeal, description = "At most 256 KiB."),
+    tag = "Deals", request_body = CreateDeal,
     responses(
         (status = 201, description = "Created", body = DealView, headers(("Location" = String, description = "The deal"))),
         (status = 200, description = "The existing deal with this `RequestId`", body = DealView)
@@ -78,7 +78,7 @@ pub async fn create_deal(
 ///
 /// A repeat with the same `RequestId` returns 200 with the deal as it is now.
 #[utoipa::path(
-    tag = "Own deals", request_body(content = CreateDeal, description = "At most 256 KiB."),
+    tag = "Own deals", request_body = CreateDeal,
     responses(
         (status = 201, description = "Created", body = DealView, headers(("Location" = String, description = "The deal"))),
         (status = 200, description = "The existing deal with this `RequestId`", body = DealView)
@@ -194,7 +194,7 @@ impl MoveDeal {
 /// one.
 #[utoipa::path(
     tag = "Deals", params(("deal_id" = DealId, Path)),
-    request_body(content = MoveDeal, description = "At most 256 KiB."),
+    request_body = MoveDeal,
     responses((status = 200, description = "The deal as it is now", body = DealCard))
 )]
 #[post("/api/platform-manager/crm/deals/{deal_id}/move-step")]
@@ -215,7 +215,7 @@ pub async fn move_deal(
 /// one.
 #[utoipa::path(
     tag = "Own deals", params(("deal_id" = DealId, Path)),
-    request_body(content = MoveDeal, description = "At most 256 KiB."),
+    request_body = MoveDeal,
     responses((status = 200, description = "The deal as it is now", body = DealCard))
 )]
 #[post("/api/v1/crm/deals/{deal_id}/move-step")]
@@ -252,7 +252,7 @@ impl SetAgent {
 /// A repeat with the same agent changes nothing, whatever `RowVersion` is.
 #[utoipa::path(
     tag = "Deals", params(("deal_id" = DealId, Path)),
-    request_body(content = SetAgent, description = "At most 256 KiB."),
+    request_body = SetAgent,
     responses((status = 200, description = "The deal as it is now", body = DealCard))
 )]
 #[put("/api/platform-manager/crm/deals/{deal_id}/agent")]
@@ -272,7 +272,7 @@ pub async fn set_deal_agent(
 /// A repeat with the same agent changes nothing, whatever `RowVersion` is.
 #[utoipa::path(
     tag = "Own deals", params(("deal_id" = DealId, Path)),
-    request_body(content = SetAgent, description = "At most 256 KiB."),
+    request_body = SetAgent,
     responses((status = 200, description = "The deal as it is now", body = DealCard))
 )]
 #[put("/api/v1/crm/deals/{deal_id}/agent")]
@@ -307,7 +307,7 @@ impl CancelDeal {
 /// Ends the Active booking. A repeated request changes nothing, and the deal keeps its reason.
 #[utoipa::path(
     tag = "Deals", params(("deal_id" = DealId, Path)),
-    request_body(content = CancelDeal, description = "At most 256 KiB."),
+    request_body = CancelDeal,
     responses((status = 200, description = "The deal as it is now", body = DealCard))
 )]
 #[post("/api/platform-manager/crm/deals/{deal_id}/cancel")]
@@ -327,7 +327,7 @@ pub async fn cancel_deal(
 /// Ends the Active booking. A repeated request changes nothing, and the deal keeps its reason.
 #[utoipa::path(
     tag = "Own deals", params(("deal_id" = DealId, Path)),
-    request_body(content = CancelDeal, description = "At most 256 KiB."),
+    request_body = CancelDeal,
     responses((status = 200, description = "The deal as it is now", body = DealCard))
 )]
 #[post("/api/v1/crm/deals/{deal_id}/cancel")]
@@ -364,7 +364,7 @@ impl CompleteDeal {
 /// registry number.
 #[utoipa::path(
     tag = "Deals", params(("deal_id" = DealId, Path)),
-    request_body(content = CompleteDeal, description = "At most 256 KiB."),
+    request_body = CompleteDeal,
     responses((status = 200, description = "The deal as it is now", body = DealCard))
 )]
 #[post("/api/platform-manager/crm/deals/{deal_id}/complete")]
@@ -385,7 +385,7 @@ pub async fn complete_deal(
 /// nothing, also with another registry number.
 #[utoipa::path(
     tag = "Own deals", params(("deal_id" = DealId, Path)),
-    request_body(content = CompleteDeal, description = "At most 256 KiB."),
+    request_body = CompleteDeal,
     responses((status = 200, description = "The deal as it is now", body = DealCard))
 )]
 #[post("/api/v1/crm/deals/{deal_id}/complete")]

@@ -37,7 +37,7 @@ pub struct AddOwnNote {
 /// Possible in every status. The deal and its `RowVersion` stay unchanged.
 #[utoipa::path(
     tag = "Deals", params(("deal_id" = DealId, Path)),
-    request_body(content = AddNote, description = "At most 256 KiB."),
+    request_body = AddNote,
     responses((status = 201, description = "The new row of the timeline", body = TimelineRow,
             headers(("Location" = String, description = "The timeline"))))
 )]
@@ -59,7 +59,7 @@ pub async fn add_note(
 /// Possible in every status. The deal and its `RowVersion` stay unchanged.
 #[utoipa::path(
     tag = "Own deals", params(("deal_id" = DealId, Path)),
-    request_body(content = AddOwnNote, description = "At most 256 KiB."),
+    request_body = AddOwnNote,
     responses((status = 201, description = "The new row of the timeline", body = TimelineRow,
             headers(("Location" = String, description = "The timeline"))))
 )]

@@ -161,7 +161,7 @@ pub async fn get_saved_view(
 ///
 /// Gives a name to a query of a list. A person has at most 50 views.
 #[utoipa::path(
-    tag = "Deals", request_body(content = SaveView, description = "At most 256 KiB."),
+    tag = "Deals", request_body = SaveView,
     responses((status = 201, description = "The view", body = SavedView,
             headers(("Location" = String, description = "The view"))))
 )]
@@ -179,7 +179,7 @@ pub async fn create_saved_view(
 /// Replace my saved view.
 #[utoipa::path(
     tag = "Deals", params(("view_id" = SavedViewId, Path)),
-    request_body(content = SaveView, description = "At most 256 KiB."),
+    request_body = SaveView,
     responses((status = 200, description = "The view as it is now", body = SavedView))
 )]
 #[put("/api/platform-manager/crm/saved-views/{view_id}")]
@@ -240,7 +240,7 @@ pub async fn get_own_saved_view(
 ///
 /// Gives a name to a query of a list. A person has at most 50 views.
 #[utoipa::path(
-    tag = "Own deals", request_body(content = SaveView, description = "At most 256 KiB."),
+    tag = "Own deals", request_body = SaveView,
     responses((status = 201, description = "The view", body = SavedView,
             headers(("Location" = String, description = "The view"))))
 )]
@@ -258,7 +258,7 @@ pub async fn create_own_saved_view(
 /// Replace my saved view of the own company's deals.
 #[utoipa::path(
     tag = "Own deals", params(("view_id" = SavedViewId, Path)),
-    request_body(content = SaveView, description = "At most 256 KiB."),
+    request_body = SaveView,
     responses((status = 200, description = "The view as it is now", body = SavedView))
 )]
 #[put("/api/v1/crm/saved-views/{view_id}")]

@@ -102,7 +102,7 @@ impl From<&Deal> for OverrideTarget {
 /// A deal that already has the status is not booked.
 #[utoipa::path(
     tag = "Deals", params(("deal_id" = DealId, Path)),
-    request_body(content = OverrideStatus, description = "At most 256 KiB."),
+    request_body = OverrideStatus,
     responses((status = 200, description = "The deal as it is now", body = DealCard))
 )]
 #[post("/api/platform-manager/crm/deals/{deal_id}/override-status")]
@@ -132,7 +132,7 @@ pub async fn override_deal_status(
 /// Returns the same refusals as the override, and changes nothing.
 #[utoipa::path(
     tag = "Deals", params(("deal_id" = DealId, Path)),
-    request_body(content = PreviewOverride, description = "At most 256 KiB."),
+    request_body = PreviewOverride,
     responses((status = 200, description = "The effect that the override would have", body = OverridePreview))
 )]
 #[post("/api/platform-manager/crm/deals/{deal_id}/override-status/preview")]

@@ -125,7 +125,7 @@ pub struct OpenChat {
 /// one.
 /// A caller who left the chat becomes a member again, if the users share a deal chat now.
 #[utoipa::path(
-    tag = "Chats", request_body(content = OpenChat, description = "At most 256 KiB."),
+    tag = "Chats", request_body = OpenChat,
     responses(
         (status = 200, description = "The existing chat", body = ChatView),
         (status = 201, description = "The new chat", body = ChatView,
@@ -195,7 +195,7 @@ pub struct ReadMarker {
 /// The marker only rises. A `Sequence` above the newest message counts as the newest message.
 #[utoipa::path(
     tag = "Chats", params(("chat_id" = ChatId, Path)),
-    request_body(content = ReadChat, description = "At most 256 KiB."),
+    request_body = ReadChat,
     responses((status = 200, description = "The marker after the request", body = ReadMarker))
 )]
 #[put("/api/messenger/chats/{chat_id}/read")]

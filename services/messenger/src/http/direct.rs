@@ -67,7 +67,7 @@ pub struct ReportChat {
 /// A reporter has one open report of a chat, and a repeat returns it unchanged.
 #[utoipa::path(
     tag = "Reports", params(("chat_id" = ChatId, Path)),
-    request_body(content = ReportChat, description = "At most 256 KiB."),
+    request_body = ReportChat,
     responses(
         (status = 200, description = "The open report of the caller", body = Report),
         (status = 201, description = "The new report", body = Report),

@@ -119,7 +119,7 @@ pub struct SendMessage {
 /// Sending moves the sender's read marker to the new message.
 #[utoipa::path(
     tag = "Messages", params(("chat_id" = ChatId, Path)),
-    request_body(content = SendMessage, description = "At most 256 KiB."),
+    request_body = SendMessage,
     responses(
         (status = 200, description = "The message that was sent before", body = Message),
         (status = 201, description = "The new message", body = Message),
@@ -154,7 +154,7 @@ pub struct EditMessage {
 /// The sender edits within 24 h by default. The same text changes nothing.
 #[utoipa::path(
     tag = "Messages", params(("chat_id" = ChatId, Path), ("message_id" = MessageId, Path)),
-    request_body(content = EditMessage, description = "At most 256 KiB."),
+    request_body = EditMessage,
     responses((status = 200, description = "The message after the request", body = Message))
 )]
 #[put("/api/messenger/chats/{chat_id}/messages/{message_id}")]

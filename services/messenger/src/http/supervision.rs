@@ -54,7 +54,7 @@ pub struct HandOverChats {
 /// A chat without a free seat does not change and stays in the list.
 #[utoipa::path(
     tag = "Supervision", params(("user_id" = UserId, Path)),
-    request_body(content = HandOverChats, description = "At most 256 KiB."),
+    request_body = HandOverChats,
     responses((status = 200, description = "The chats of this request", body = HandOver))
 )]
 #[post("/api/messenger/supervision/members/{user_id}/hand-over")]

@@ -242,7 +242,7 @@ impl From<Post> for SetPostBlocksResult {
 /// Snapshots that left the content are detached afterwards.
 #[utoipa::path(
     tag = "Posts", params(("post_id" = PostId, Path)),
-    request_body(content = SetPostBlocks, description = "At most 24 MiB"),
+    request_body(content = SetPostBlocks, description = "At most 24 MiB."),
     responses((status = 200, description = "The saved content", body = SetPostBlocksResult))
 )]
 #[put("/api/v1/posts/{post_id}/blocks")]

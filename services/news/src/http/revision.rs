@@ -206,7 +206,7 @@ fn compare_blocks(before: Vec<Block>, after: Vec<Block>, audience: Audience) -> 
 /// Idempotent: the same content changes nothing and keeps the version.
 #[utoipa::path(
     tag = "Posts", params(("post_id" = PostId, Path), ("version" = i64, Path)),
-    request_body(content = Option<RestoreRevision>, description = "At most 256 KiB."),
+    request_body = Option<RestoreRevision>,
     responses((status = 200, description = "The saved content", body = SetPostBlocksResult))
 )]
 #[post("/api/v1/posts/{post_id}/revisions/{version}/restore")]
