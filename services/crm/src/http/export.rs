@@ -4,12 +4,11 @@ use ::web::{Both, CheckedQuery, FileContent, Problem, Query};
 use actix_web::middleware::from_fn;
 use actix_web::web::Data;
 use actix_web::{HttpResponse, get};
-use auth::{Actor, CompanyId, Permitted};
-use export::{Cell, ExportFormat, MAX_SPREADSHEET_ROWS, Row, Table};
+use auth::{Actor, CompanyId, Permitted, Revocations};
+use export::{Cell, ExportFormat, MAX_SPREADSHEET_ROWS, Requester, Row, Table};
 use futures_util::{Stream, stream};
 use runtime::clock;
 use serde::Deserialize;
-use time::OffsetDateTime;
 use utoipa::IntoParams;
 use values::{Private, Prose, Text};
 
@@ -40,16 +39,36 @@ impl ExportParams {
     }
 }
 
+/// The caller of an export, whose token must stay valid while rows are read.
+struct Exporter {
+    actor: Actor,
+    revocations: Data<Revocations>,
+}
+
+impl Exporter {
+    fn requester(&self) -> Requester {
+        Requester { user: self.actor.user_id.into(), company: self.actor.company_id.map(Into::into) }
+    }
+
+    /// # Errors
+    /// `UNAUTHORIZED` if the token has expired or is revoked.
+    fn check_token(&self) -> Result<(), Problem> {
+        let has_ended = clock::now() >= self.actor.expires_at() || self.revocations.revokes(&self.actor);
+        if has_ended { Err(Problem::unauthorized()) } else { Ok(()) }
+    }
+}
+
 /// Reads all rows of a list in batches. `read` returns up to [`BATCH`] rows after a key.
 ///
 /// No connection is in use between two batches, so a slow client holds none.
 ///
 /// # Errors
-/// `UNAUTHORIZED` if the token has expired before the next batch; [`EXPORT_TOO_LARGE`] if a
-/// spreadsheet gets too many rows, because rows were added after the handler's check.
+/// `UNAUTHORIZED` if the token has expired or is revoked before the next batch;
+/// [`EXPORT_TOO_LARGE`] if a spreadsheet gets too many rows, because rows were added after the
+/// handler's check.
 fn walk<T, K, R, F>(
     format: ExportFormat,
-    expires_at: OffsetDateTime,
+    exporter: Exporter,
     key: fn(&T) -> K,
     to_row: fn(&T) -> Row,
     read: R,
@@ -59,11 +78,9 @@ where
     F: Future<Output = Result<Vec<T>, Error>>,
 {
     let first = Some((None, 0));
-    stream::try_unfold((first, read), move |(next, read)| async move {
+    stream::try_unfold((first, exporter, read), move |(next, exporter, read)| async move {
         let Some((after, count)) = next else { return Ok(None) };
-        if clock::now() >= expires_at {
-            return Err(Problem::unauthorized().into());
-        }
+        exporter.check_token()?;
         let found = read(after).await?;
         if found.is_empty() {
             return Ok(None);
@@ -74,7 +91,7 @@ where
         }
         let last = found.last().filter(|_| found.len() == usize::from(BATCH));
         let next = last.map(|last| (Some(key(last)), count));
-        Ok(Some((found.iter().map(to_row).collect(), (next, read))))
+        Ok(Some((found.iter().map(to_row).collect(), (next, exporter, read))))
     })
 }
 
@@ -165,7 +182,7 @@ fn deal_row(view: &DealView) -> Row {
 async fn respond_with_deals(
     app: Data<App>,
     format: ExportFormat,
-    actor: &Actor,
+    exporter: Exporter,
     reader: DealReader,
     tenant_id: Option<CompanyId>,
     query: DealQuery,
@@ -192,7 +209,8 @@ async fn respond_with_deals(
         }
     };
     let key = |last: &DealView| (last.summary.created_at, last.summary.card.deal_id);
-    export::respond(format, DEALS, walk(format, actor.expires_at(), key, deal_row, read)).await
+    let requester = exporter.requester();
+    export::respond(format, DEALS, requester, walk(format, exporter, key, deal_row, read)).await
 }
 
 /// Export deals.
@@ -214,13 +232,15 @@ async fn respond_with_deals(
 pub async fn export_deals(
     app: Data<App>,
     permitted: Permitted<ReadDeals>,
+    revocations: Data<Revocations>,
     Both(Query(params), Both(Query(tenant), query)): Both<
         Query<ExportParams>,
         Both<Query<TenantParam>, DealQuery>,
     >,
 ) -> Result<HttpResponse, Error> {
     let reader = DealReader::from(&permitted);
-    respond_with_deals(app, params.format(), &permitted.actor, reader, tenant.id(), query).await
+    let exporter = Exporter { actor: permitted.actor, revocations };
+    respond_with_deals(app, params.format(), exporter, reader, tenant.id(), query).await
 }
 
 /// Export the deals of the own company.
@@ -242,10 +262,12 @@ pub async fn export_deals(
 pub async fn export_own_deals(
     app: Data<App>,
     permitted: Permitted<ReadOwnDeals>,
+    revocations: Data<Revocations>,
     Both(Query(params), query): Both<Query<ExportParams>, DealQuery>,
 ) -> Result<HttpResponse, Error> {
     let reader = DealReader::from(&permitted);
-    respond_with_deals(app, params.format(), &permitted.actor, reader, None, query).await
+    let exporter = Exporter { actor: permitted.actor, revocations };
+    respond_with_deals(app, params.format(), exporter, reader, None, query).await
 }
 
 const OVERRIDES: Table = Table {
@@ -312,6 +334,7 @@ fn override_row(record: &OverrideRecord) -> Row {
 pub async fn export_status_overrides(
     app: Data<App>,
     permitted: Permitted<ManageDeals>,
+    revocations: Data<Revocations>,
     Both(Query(params), CheckedQuery(filter)): Both<Query<ExportParams>, CheckedQuery<OverrideFilterParams>>,
 ) -> Result<HttpResponse, Error> {
     let (format, filter) = (params.format(), OverrideFilter::from(filter));
@@ -329,8 +352,9 @@ pub async fn export_status_overrides(
         }
     };
     let key = |last: &OverrideRecord| OverrideKey::from(last);
-    export::respond(format, OVERRIDES, walk(format, permitted.actor.expires_at(), key, override_row, read))
-        .await
+    let exporter = Exporter { actor: permitted.actor, revocations };
+    let requester = exporter.requester();
+    export::respond(format, OVERRIDES, requester, walk(format, exporter, key, override_row, read)).await
 }
 
 #[cfg(test)]

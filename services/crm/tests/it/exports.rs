@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use testkit::client::Client;
 use testkit::database;
 use testkit::deployed::Deployed;
+use testkit::eventually;
 use testkit::issuer::{CLIENTS, Claims};
 use time::Duration;
 use uuid::Uuid;
@@ -179,8 +180,56 @@ async fn check_expiry(serve: &Deployed) {
     }
 }
 
-/// RULE-CRM-080, RULE-CRM-085: 100,000 deals are exported in bounded memory, in both formats. One
-/// deal more is refused as a spreadsheet, and not as CSV. A download ends when the token expires.
+/// Starts a download and reads only its head.
+async fn start_download(by: &Client, path: &str) -> reqwest::Response {
+    let response = by.request(reqwest::Method::GET, path).send().await.unwrap();
+    assert_eq!(response.status(), 200);
+    response
+}
+
+/// Checks that a file breaks off at the revocation of the token, while a client reads it slowly.
+async fn check_revocation(serve: &Deployed, sql: &tokio_postgres::Client) {
+    let claims = user_with(None, &[MANAGE]);
+    let by = serve.caller(&claims);
+    let mut response = start_download(&by, &format!("{PLATFORM}/exports/deals")).await;
+    let revoke = "insert into access_revocation values ($1::text::uuid, 'User', clock_timestamp())";
+    sql.execute(revoke, &[&claims.sub]).await.unwrap();
+    eventually("the revocation to be read", async || {
+        let status = by.get(&format!("{PLATFORM}/deals")).await.status;
+        (status == 401).then_some(())
+    })
+    .await;
+    while let Ok(chunk) = response.chunk().await {
+        assert!(chunk.is_some(), "the whole file was sent");
+    }
+}
+
+/// Checks that clients who read nothing take only the shares of their users and companies.
+async fn check_shares(serve: &Deployed, developer: Uuid) {
+    let path = format!("{PLATFORM}/exports/deals");
+    let mut unread = Vec::new();
+    let greedy = serve.caller(&user_with(Some(developer), &[MANAGE, READ_OWN]));
+    unread.push(start_download(&greedy, &path).await);
+    let refused = greedy.get(&format!("{OWN}/exports/deals?Format=Xlsx")).await;
+    assert!(refused.header("retry-after").parse::<u64>().is_ok_and(|wait| wait >= 1));
+    refused.expect_problem(429, "RATE_LIMITED");
+    let colleague = serve.caller(&user_with(Some(developer), &[READ_OWN]));
+    unread.push(start_download(&colleague, &format!("{OWN}/exports/deals")).await);
+    let third = serve.caller(&user_with(Some(developer), &[READ_OWN]));
+    third.get(&format!("{OWN}/exports/deals")).await.expect_problem(429, "RATE_LIMITED");
+    for _ in 0..8 {
+        unread.push(start_download(&serve.caller(&user_with(None, &[MANAGE])), &path).await);
+    }
+    let other = serve.caller(&user_with(Some(guid()), &[MANAGE]));
+    for format in ["Csv", "Xlsx"] {
+        let small = format!("{path}?Format={format}&AmountTo=100000");
+        assert!(!download(&other, &small).await.2.is_empty(), "{format}");
+    }
+}
+
+/// RULE-CRM-080, RULE-CRM-084, RULE-CRM-085: 100,000 deals are exported in bounded memory, in both
+/// formats. One deal more is refused as a spreadsheet, and not as CSV. A download ends when the
+/// token expires or is revoked. Slow clients take only their shares.
 #[tokio::test]
 async fn export_of_100000_deals_takes_bounded_memory() {
     // Growth of the memory during one export, in bytes.
@@ -219,6 +268,8 @@ async fn export_of_100000_deals_takes_bounded_memory() {
         assert!(grown < MAX_GROWTH, "{path}: {grown} bytes");
     }
     check_expiry(&serve).await;
+    check_revocation(&serve, &sql).await;
+    check_shares(&serve, developer).await;
     let one_more = json!({
         "id": guid(), "tenant_id": developer, "property_object_id": guid(), "client_user_id": guid(), "amount": 1,
         "currency": "RUB", "status": "Application", "step_id": step, "step_group": "Application",
