@@ -28,7 +28,9 @@ create table selection (
     updated_by_user_id uuid not null,
     -- The code opens the selection while its link is enabled and has not expired.
     link_enabled boolean not null default true,
-    link_expires_at timestamptz
+    link_expires_at timestamptz,
+    -- True from the first collaborator on. Collaborators know the id, also after their removal.
+    was_shared boolean not null default false
 );
 create index selection_owner on selection (owner_user_id, created_at desc, id) where deleted_at is null;
 

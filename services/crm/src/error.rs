@@ -35,7 +35,7 @@ pub const AGENT_IS_CLIENT: Code = Code::new(422, "CRM_AGENT_IS_CLIENT");
 pub const AGENT_NOT_ACTIVE: Code = Code::new(422, "CRM_AGENT_NOT_ACTIVE");
 /// On company routes the amount is close to the object's price.
 pub const AMOUNT_OUT_OF_TOLERANCE: Code = Code::new(422, "CRM_AMOUNT_OUT_OF_TOLERANCE");
-/// The selection is unknown, deleted or not the client's.
+/// The selection is unknown, deleted or not the client's, or it has had a collaborator.
 pub const SELECTION_NOT_OF_CLIENT: Code = Code::new(422, "CRM_SELECTION_NOT_OF_CLIENT");
 pub const DEVELOPER_NOT_FOUND: Code = Code::new(404, "CRM_DEVELOPER_NOT_FOUND");
 pub const STEP_NOT_FOUND: Code = Code::new(404, "CRM_STEP_NOT_FOUND");

@@ -48,7 +48,7 @@ struct SelectionFields {
 /// A selection with its unchanged response.
 pub struct FoundSelection {
     pub owner_user_id: UserId,
-    pub is_deleted: bool,
+    is_deleted: bool,
     pub response: SelectionsResponse,
 }
 
@@ -65,7 +65,22 @@ impl Selections {
     /// `SERVICE_UNAVAILABLE` if selections returns neither a selection nor
     /// `SELECTIONS_NOT_FOUND` after all retries.
     pub async fn find(&self, id: SelectionId) -> Result<Option<FoundSelection>, Error> {
-        let response: SelectionsResponse = match self.service.get(&GET_SELECTION.path_with(id)).await {
+        self.read(&GET_SELECTION.path_with(id)).await
+    }
+
+    /// Finds a selection to which a new deal may refer: one that is not deleted and that never had a
+    /// collaborator.
+    ///
+    /// # Errors
+    /// The errors of [`find`](Self::find).
+    pub async fn find_for_new_deal(&self, id: SelectionId) -> Result<Option<FoundSelection>, Error> {
+        let found = self.read(&format!("{}?ForNewDeal=true", GET_SELECTION.path_with(id))).await?;
+        // An older release of selections ignores the parameter.
+        Ok(found.filter(|found| !found.is_deleted))
+    }
+
+    async fn read(&self, path: &str) -> Result<Option<FoundSelection>, Error> {
+        let response: SelectionsResponse = match self.service.get(path).await {
             Ok(response) => response,
             Err(CallError::Refused { code, .. }) if code == "SELECTIONS_NOT_FOUND" => return Ok(None),
             Err(error) => return Err(Problem::unavailable(&error).into()),

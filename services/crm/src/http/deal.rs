@@ -39,7 +39,7 @@ pub struct CreateDeal {
     /// Another user than the caller and the client. On company routes an active employee of an
     /// active agency.
     agent_user_id: Option<UserReference>,
-    /// A selection of the client that is not deleted.
+    /// A selection of the client that is not deleted and that never had a collaborator.
     selection_id: Option<SelectionReference>,
     /// By default the price of the object. On company routes it must be close to that price.
     amount: Option<Amount>,
@@ -147,16 +147,16 @@ async fn create(
     idempotency.run(&app.db, create).await
 }
 
-/// Checks that the selection of a new deal belongs to the client and is not deleted.
+/// Checks that the selection of a new deal belongs to the client, is not deleted, and never had a
+/// collaborator. Somebody who has the id of such a selection has it from the client.
 ///
 /// # Errors
 /// [`SELECTION_NOT_OF_CLIENT`] if the check fails; `SERVICE_UNAVAILABLE` if selections does not
 /// answer.
 async fn check_selection(app: &App, deal: &Deal) -> Result<(), Error> {
     let Some(id) = deal.selection_id else { return Ok(()) };
-    let found = app.selections.find(id).await?;
-    let is_of_client =
-        found.is_some_and(|found| found.owner_user_id == deal.client_user_id && !found.is_deleted);
+    let found = app.selections.find_for_new_deal(id).await?;
+    let is_of_client = found.is_some_and(|found| found.owner_user_id == deal.client_user_id);
     if is_of_client { Ok(()) } else { Err(SELECTION_NOT_OF_CLIENT.into()) }
 }
 

@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 use crate::rows::{deal_row, insert_deals, insert_with};
 use crate::{
-    CARE, DEVELOPER_UPSERTED, MANAGE, OBJECT_UPSERTED, OWN, PLATFORM, READ_OWN, agent, create_developer,
+    CARE, DEVELOPER_UPSERTED, MANAGE, MANAGE_OWN, OBJECT_UPSERTED, OWN, PLATFORM, READ_OWN, agent, create_developer,
     create_object, developer, guid, id_of, list, manager, object, platform, publish, selections,
     selections_proxy, service, steps, user_with, with,
 };
@@ -329,6 +329,33 @@ async fn new_deal_has_a_selection_of_its_client_only() {
         let created = create(of_client).await.expect(201);
         assert_eq!(created["SelectionId"], json!(of_client));
     }
+}
+
+/// RULE-CRM-069: a collaborator, a former one and their colleagues create no deal with a selection
+/// whose id they know from the collaboration. The owner's copy of it has an id of its own.
+#[tokio::test]
+async fn new_deal_has_no_selection_that_has_had_a_collaborator() {
+    let developer = create_developer().await;
+    let flat = create_object(developer).await;
+    let (client, collaborator) = (guid(), user_with(Some(developer), &[MANAGE_OWN]));
+    let shared = id_of(&create_selection(client).await["Id"]);
+    let owner = selections().caller(&Claims::user(client));
+    let collaborators = format!("/api/v1/selections/{shared}/collaborators/{}", collaborator.sub);
+    owner.put(&collaborators, Value::Null).await.expect(204);
+    let create = async |by: &Client, selection: Uuid| {
+        let body = json!({"PropertyObjectId": flat, "ClientUserId": client, "SelectionId": selection});
+        by.post(&format!("{OWN}/deals"), body).await
+    };
+    let (collaborator, colleague) = (service().caller(&collaborator), manager(developer));
+    for by in [&collaborator, &colleague] {
+        create(by, shared).await.expect_problem(422, "CRM_SELECTION_NOT_OF_CLIENT");
+    }
+    owner.delete(&collaborators).await.expect(204);
+    for by in [&collaborator, &colleague] {
+        create(by, shared).await.expect_problem(422, "CRM_SELECTION_NOT_OF_CLIENT");
+    }
+    let copy = owner.post(&format!("/api/v1/selections/{shared}/duplicate"), json!({})).await.expect(201);
+    create(&colleague, id_of(&copy["Id"])).await.expect(201);
 }
 
 /// RULE-CRM-058, RULE-CRM-069: while selections is unavailable, a creation with a selection is 503

@@ -15,6 +15,7 @@ diesel::table! {
         updated_by_user_id -> Uuid,
         link_enabled -> Bool,
         link_expires_at -> Nullable<Timestamptz>,
+        was_shared -> Bool,
         items_count -> Integer,
     }
 }

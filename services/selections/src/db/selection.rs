@@ -163,6 +163,27 @@ pub async fn find(conn: &mut Conn, id: SelectionId) -> Result<Option<Selection>,
     Ok(row.map(Selection::from))
 }
 
+/// Returns a selection to which a new deal may refer: one that is not deleted and that never had a
+/// collaborator.
+pub async fn find_for_new_deal(
+    conn: &mut Conn,
+    id: SelectionId,
+) -> Result<Option<SelectionView>, ::db::Error> {
+    let referable = selection::table
+        .find(id)
+        .filter(selection::deleted_at.is_null())
+        .filter(selection::was_shared.eq(false))
+        .select(SelectionView::as_select());
+    Ok(referable.first(conn).await.optional()?)
+}
+
+/// Records that a selection has had a collaborator.
+pub async fn set_shared(tx: &mut Tx, id: SelectionId) -> Result<(), ::db::Error> {
+    let never_shared = selection::table.find(id).filter(selection::was_shared.eq(false));
+    diesel::update(never_shared).set(selection::was_shared.eq(true)).execute(tx.conn()).await?;
+    Ok(())
+}
+
 /// Returns a user's selection and locks its row, so that concurrent changes run one after the
 /// other.
 ///

@@ -2,14 +2,14 @@
 
 use std::collections::HashSet;
 
-use ::web::{Json, Page, Paging};
+use ::web::{Json, Page, Paging, Query};
 use actix_web::http::header::LOCATION;
 use actix_web::web::{Data, Path};
 use actix_web::{HttpResponse, Responder, get, post, web};
 use auth::{Caller, Crm, News, UserId};
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 
 use crate::app::App;
 use crate::db;
@@ -184,11 +184,21 @@ pub async fn get_snapshot(
     Ok(web::Json(SnapshotView::new(row, &public)))
 }
 
+#[derive(Deserialize, IntoParams)]
+#[serde(rename_all = "PascalCase")]
+#[into_params(rename_all = "PascalCase", parameter_in = Query)]
+pub struct ReadSelection {
+    /// Finds only a selection to which a new deal may refer: one that is not deleted and that never
+    /// had a collaborator.
+    #[serde(default)]
+    for_new_deal: bool,
+}
+
 /// Read a selection for a client's or a deal's card, deleted or not.
 ///
 /// Returns the selection of any owner.
 #[utoipa::path(
-    tag = "Internal", params(("selection_id" = SelectionId, Path)),
+    tag = "Internal", params(("selection_id" = SelectionId, Path), ReadSelection),
     responses((status = 200, description = "The selection", body = SelectionView))
 )]
 #[get("/api/v1/internal/selections/{selection_id}")]
@@ -196,9 +206,15 @@ pub async fn get_selection(
     app: Data<App>,
     _: Caller<Crm>,
     id: Path<SelectionId>,
+    Query(ReadSelection { for_new_deal }): Query<ReadSelection>,
 ) -> Result<impl Responder, Error> {
-    let selection = db::selection::find(&mut *app.db.conn().await?, *id).await?;
-    Ok(web::Json(SelectionView::from(selection.ok_or(NOT_FOUND)?)))
+    let mut conn = app.db.conn().await?;
+    let found = if for_new_deal {
+        db::selection::find_for_new_deal(&mut conn, *id).await?
+    } else {
+        db::selection::find(&mut conn, *id).await?.map(SelectionView::from)
+    };
+    Ok(web::Json(found.ok_or(NOT_FOUND)?))
 }
 
 /// List the selections of an owner.

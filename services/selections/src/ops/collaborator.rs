@@ -37,6 +37,7 @@ pub async fn add_collaborator(
         if db::collaborator::count_shared(tx.conn(), user).await? > i64::from(MAX_SHARED) {
             return Err(SHARED_LIMIT_EXCEEDED.into());
         }
+        db::selection::set_shared(tx, id).await?;
     }
     Ok(())
 }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use testkit::issuer::Claims;
 
 use crate::{
-    create_selection, create_selection_of, guid, items, items_path, members, path, reread, service,
+    collaborator_path, create_selection, create_selection_of, guid, items, items_path, members, path, reread, service,
     snapshots_path, text,
 };
 
@@ -22,6 +22,29 @@ async fn crm_reads_a_whole_selection() {
     let (_, owner) = service().user();
     let selection = create_selection(&owner).await;
     assert_eq!(service().machine("crm").get(&internal_path(&selection)).await.expect(200), selection);
+}
+
+/// RULE-SEL-011: for a new deal, a deleted selection and one that has had a collaborator count as
+/// missing.
+#[tokio::test]
+async fn crm_gets_404_for_a_selection_that_was_shared_or_deleted() {
+    let (_, owner) = service().user();
+    let (kept, shared, deleted) =
+        (create_selection(&owner).await, create_selection(&owner).await, create_selection(&owner).await);
+    let collaborators = collaborator_path(&shared, guid());
+    owner.put(&collaborators, Value::Null).await.expect(204);
+    owner.delete(&collaborators).await.expect(204);
+    owner.delete(&path(&deleted)).await.expect(204);
+    let crm = service().machine("crm");
+    let read = async |selection: &Value, query: &str| {
+        crm.get(&format!("{}?ForNewDeal={query}", internal_path(selection))).await
+    };
+    assert_eq!(read(&kept, "true").await.expect(200), kept);
+    for selection in [&shared, &deleted] {
+        read(selection, "true").await.expect_problem(404, "SELECTIONS_NOT_FOUND");
+        read(selection, "false").await.expect(200);
+    }
+    read(&kept, "1").await.expect_refusal("SELECTIONS_VALIDATION_FAILED", "/ForNewDeal", "invalid_type");
 }
 
 /// RULE-SEL-011: an id without a selection returns 404.
