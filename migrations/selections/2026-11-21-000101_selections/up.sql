@@ -66,6 +66,9 @@ create table collaborator (
     selection_id uuid not null references selection (id),
     user_id uuid not null,
     added_at timestamptz not null,
+    -- The time at which the person has left. The row stays, so that the owner cannot add the person
+    -- again.
+    left_at timestamptz,
     primary key (selection_id, user_id)
 );
 create index collaborator_user on collaborator (user_id, selection_id);

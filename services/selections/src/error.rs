@@ -3,7 +3,9 @@
 use values::Code;
 use web::Problem;
 
-use crate::domain::{ItemsError, MAX_COLLABORATORS, MAX_FAVORITES, MAX_ITEMS, MAX_SELECTIONS, MAX_SHARED};
+use crate::domain::{
+    ItemsError, MAX_COLLABORATORS, MAX_FAVORITES, MAX_ITEMS, MAX_SELECTIONS, MAX_SHARED, MAX_SHARED_BY_OWNER,
+};
 
 pub use ::service::Error;
 
@@ -30,6 +32,11 @@ pub const COLLABORATORS_LIMIT_EXCEEDED: Code =
 /// Rejects a collaborator with whom the maximum number of selections is shared.
 pub const SHARED_LIMIT_EXCEEDED: Code =
     Code::new(409, "SELECTIONS_SHARED_LIMIT_EXCEEDED").with_arg("max", MAX_SHARED as u64);
+/// Rejects a collaborator with whom the owner shares the maximum number of selections.
+pub const SHARED_BY_OWNER_LIMIT_EXCEEDED: Code =
+    Code::new(409, "SELECTIONS_SHARED_BY_OWNER_LIMIT_EXCEEDED").with_arg("max", MAX_SHARED_BY_OWNER as u64);
+/// Rejects a collaborator who has left the selection.
+pub const COLLABORATOR_LEFT: Code = Code::new(409, "SELECTIONS_COLLABORATOR_LEFT");
 /// Rejects a snapshot of a deleted selection (INV-SNP-002).
 pub const SOURCE_DELETED: Code = Code::new(400, "SELECTIONS_SOURCE_DELETED");
 /// Rejects a snapshot of a selection without items (INV-SNP-002).

@@ -43,6 +43,7 @@ diesel::table! {
         selection_id -> Uuid,
         user_id -> Uuid,
         added_at -> Timestamptz,
+        left_at -> Nullable<Timestamptz>,
     }
 }
 

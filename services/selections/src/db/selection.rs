@@ -205,7 +205,8 @@ pub async fn lock_editable(
     id: SelectionId,
     user: UserId,
 ) -> Result<Option<Selection>, ::db::Error> {
-    let is_collaborator = exists(collaborator::table.find((id, user)));
+    let present = collaborator::table.find((id, user)).filter(collaborator::left_at.is_null());
+    let is_collaborator = exists(present);
     let editable = selection::table
         .find(id)
         .filter(selection::deleted_at.is_null())
@@ -280,8 +281,8 @@ pub async fn list_shared(
     paging: &Paging<SelectionSort>,
 ) -> Result<Page<SelectionView>, ::db::Error> {
     let shared = || {
-        let ids =
-            collaborator::table.filter(collaborator::user_id.eq(user)).select(collaborator::selection_id);
+        let of_user = collaborator::table.filter(collaborator::user_id.eq(user));
+        let ids = of_user.filter(collaborator::left_at.is_null()).select(collaborator::selection_id);
         selection::table.filter(selection::id.eq_any(ids)).filter(selection::deleted_at.is_null())
     };
     let sorted = shared().select(SelectionView::as_select()).order((order_by(paging), selection::id));

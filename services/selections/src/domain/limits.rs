@@ -10,3 +10,6 @@ pub const MAX_FAVORITES: u16 = MAX_ITEMS;
 pub const MAX_COLLABORATORS: u16 = 20;
 /// Maximum number of selections that are shared with one person.
 pub const MAX_SHARED: u16 = 1_000;
+/// Maximum number of selections that one owner shares with one person, with those that the person
+/// has left.
+pub const MAX_SHARED_BY_OWNER: u16 = 50;

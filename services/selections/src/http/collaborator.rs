@@ -62,7 +62,8 @@ pub async fn list_collaborators(
 /// Let a person edit a selection.
 ///
 /// For the owner alone. A collaborator edits title, description and items. Idempotent. A selection
-/// has at most 20 collaborators, and at most 1,000 selections are shared with one person.
+/// has at most 20 collaborators, and at most 1,000 selections are shared with one person, 50 of them
+/// by one owner. A person who has left the selection cannot be added again.
 #[utoipa::path(
     tag = "Collaborators", params(("selection" = SelectionId, Path), ("user_id" = UserId, Path)),
     responses((status = 204, description = "The person can edit the selection"))
@@ -81,7 +82,8 @@ pub async fn add_collaborator(
 
 /// Remove a collaborator from a selection.
 ///
-/// For the owner, and for the collaborator. Idempotent for the owner.
+/// For the owner, and for the collaborator, who leaves the selection for good. Idempotent for the
+/// owner.
 #[utoipa::path(
     tag = "Collaborators", params(("selection" = SelectionId, Path), ("user_id" = UserId, Path)),
     responses((status = 204, description = "The person cannot edit the selection"))
@@ -93,6 +95,7 @@ pub async fn remove_collaborator(
     path: Path<(SelectionId, UserId)>,
 ) -> Result<HttpResponse, Error> {
     let (id, user) = path.into_inner();
-    app.db.tx(async |tx| ops::collaborator::remove_collaborator(tx, &actor, id, user).await).await?;
+    let now = runtime::clock::now();
+    app.db.tx(async |tx| ops::collaborator::remove_collaborator(tx, &actor, now, id, user).await).await?;
     Ok(HttpResponse::NoContent().finish())
 }

@@ -13,9 +13,9 @@ use actix_web::web;
 use utoipa_actix_web::scope;
 
 use crate::error::{
-    CODE_UNAVAILABLE, COLLABORATORS_LIMIT_EXCEEDED, CONFLICT, DUPLICATE_ITEM, FAVORITES_EMPTY,
-    FAVORITES_LIMIT_EXCEEDED, ITEMS_LIMIT_EXCEEDED, LIMIT_EXCEEDED, NOT_FOUND, SHARED_LIMIT_EXCEEDED,
-    SNAPSHOT_NOT_FOUND, SOURCE_DELETED, SOURCE_EMPTY,
+    CODE_UNAVAILABLE, COLLABORATOR_LEFT, COLLABORATORS_LIMIT_EXCEEDED, CONFLICT, DUPLICATE_ITEM,
+    FAVORITES_EMPTY, FAVORITES_LIMIT_EXCEEDED, ITEMS_LIMIT_EXCEEDED, LIMIT_EXCEEDED, NOT_FOUND,
+    SHARED_BY_OWNER_LIMIT_EXCEEDED, SHARED_LIMIT_EXCEEDED, SNAPSHOT_NOT_FOUND, SOURCE_DELETED, SOURCE_EMPTY,
 };
 
 /// The port of users and guests.
@@ -100,8 +100,10 @@ fn collaborators(routes: &mut Routes<'_>) {
         .service(collaborator::list_collaborators.admits(OWNER).refuses([NOT_FOUND]))
         .service(collaborator::add_collaborator.admits(OWNER).refuses([
             NOT_FOUND,
+            COLLABORATOR_LEFT,
             COLLABORATORS_LIMIT_EXCEEDED,
             SHARED_LIMIT_EXCEEDED,
+            SHARED_BY_OWNER_LIMIT_EXCEEDED,
         ]))
         .service(
             collaborator::remove_collaborator

@@ -68,29 +68,41 @@ async fn collaborator_cannot_act_as_the_owner() {
     assert_eq!(listed["Items"][0]["UserId"], id.to_string());
 }
 
-/// RULE-SEL-058: a removed collaborator can no longer edit. Collaborators can remove themselves,
-/// and no collaborator reads a deleted selection.
+/// RULE-SEL-058: a removed collaborator can no longer edit, and can be added again. A collaborator
+/// who has left cannot, also after the owner has removed the entry. No collaborator reads a deleted
+/// selection.
 #[tokio::test]
 async fn removed_collaborator_loses_access() {
     let (owner_id, owner) = service().user();
     let selection = create_selection(&owner).await;
     let (id, collaborator) = service().user();
+    let add = async |user| owner.put(&collaborator_path(&selection, user), Value::Null).await;
+    let list = format!("{}/collaborators", path(&selection));
     for remover in [&owner, &collaborator] {
-        owner.put(&collaborator_path(&selection, id), Value::Null).await.expect(204);
+        add(id).await.expect(204);
         collaborator.get(&details_path(&selection)).await.expect(200);
         remover.delete(&collaborator_path(&selection, id)).await.expect(204);
+        assert_eq!(owner.get(&list).await.expect(200), json!({"Items": []}));
+        for object_change in [
+            collaborator.put(&item_path(&selection, guid()), Value::Null).await,
+            collaborator.get(&details_path(&selection)).await,
+        ] {
+            object_change.expect_problem(404, "SELECTIONS_NOT_FOUND");
+        }
         let refused = collaborator.put(&items_path(&selection), json!({"Items": []})).await;
         refused.expect_problem(404, "SELECTIONS_NOT_FOUND");
         assert_eq!(collaborator.get(SHARED).await.expect(200)["TotalCount"], 0);
     }
+    add(id).await.expect_problem(409, "SELECTIONS_COLLABORATOR_LEFT");
     owner.delete(&collaborator_path(&selection, id)).await.expect(204);
+    add(id).await.expect_problem(409, "SELECTIONS_COLLABORATOR_LEFT");
     let again = collaborator.delete(&collaborator_path(&selection, id)).await;
     again.expect_problem(404, "SELECTIONS_NOT_FOUND");
 
-    owner.put(&collaborator_path(&selection, owner_id), Value::Null).await.expect(204);
-    let list = format!("{}/collaborators", path(&selection));
+    add(owner_id).await.expect(204);
     assert_eq!(owner.get(&list).await.expect(200), json!({"Items": []}));
-    owner.put(&collaborator_path(&selection, id), Value::Null).await.expect(204);
+    let (id, collaborator) = service().user();
+    add(id).await.expect(204);
     owner.delete(&path(&selection)).await.expect(204);
     assert_eq!(collaborator.get(SHARED).await.expect(200)["TotalCount"], 0);
     let refused = collaborator.get(&details_path(&selection)).await;
@@ -130,6 +142,22 @@ pub async fn fill_shared(sql: &Client, person: Uuid) {
     sql.batch_execute(&fill).await.unwrap();
 }
 
+/// Shares new selections of an owner with a user.
+pub async fn fill_shared_by(sql: &Client, owner: Uuid, person: Uuid, count: u32) {
+    let fill = format!(
+        "with filled as (
+             insert into selection (id, owner_user_id, public_code, title, items, created_at, updated_at,
+                 version, updated_by_user_id)
+             select gen_random_uuid(), '{owner}', left(md5(random()::text || n), 12), 'x', '[]', now(), now(),
+                 1, '{owner}'
+             from generate_series(1, {count}) as n
+             returning id
+         )
+         insert into collaborator select id, '{person}', now() from filled"
+    );
+    sql.batch_execute(&fill).await.unwrap();
+}
+
 /// RULE-SEL-059: at most 1,000 selections that are not deleted are shared with one user.
 #[tokio::test]
 async fn selection_above_the_shared_limit_is_refused() {
@@ -149,6 +177,25 @@ async fn selection_above_the_shared_limit_is_refused() {
     add(&first).await.expect(204);
     owner.delete(&path(&first)).await.expect(204);
     add(&second).await.expect(204);
+}
+
+/// RULE-SEL-059: an owner shares at most 50 selections with one person. A selection that the person
+/// has left counts, also after its deletion.
+#[tokio::test]
+async fn selection_above_the_limit_of_one_owner_is_refused() {
+    let ((owner_id, owner), (id, person)) = (service().user(), service().user());
+    let (left, last, above) =
+        (create_selection(&owner).await, create_selection(&owner).await, create_selection(&owner).await);
+    let add = async |selection: &Value| owner.put(&collaborator_path(selection, id), Value::Null).await;
+    add(&left).await.expect(204);
+    person.delete(&collaborator_path(&left, id)).await.expect(204);
+    owner.delete(&path(&left)).await.expect(204);
+    fill_shared_by(&service().sql().await, owner_id, id, 48).await;
+    add(&last).await.expect(204);
+    add(&above).await.expect_problem(409, "SELECTIONS_SHARED_BY_OWNER_LIMIT_EXCEEDED");
+    assert_eq!(person.get(SHARED).await.expect(200)["TotalCount"], 49);
+    owner.delete(&collaborator_path(&last, id)).await.expect(204);
+    add(&above).await.expect(204);
 }
 
 /// INV-SEL-002: the request of a stranger does not wait for a change of the selection.

@@ -11,7 +11,7 @@ use testkit::service::Running;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-use crate::collaborators::fill_shared;
+use crate::collaborators::{fill_shared, fill_shared_by};
 use crate::{
     FAVORITES, FROM_FAVORITES, SELECTIONS, collaborator_path, create_selection, create_selection_of,
     favorite_path, guid, items, items_path, join_limited, mark, members, path, service, snapshot_path,
@@ -239,6 +239,11 @@ async fn every_documented_problem_is_in_russian() {
     sql.batch_execute(&collaborators).await.unwrap();
     let person = guid();
     fill_shared(&sql, person).await;
+    let assistant = guid();
+    fill_shared_by(&sql, id, assistant, 50).await;
+    let (left_id, left) = service.user();
+    owner.put(&collaborator_path(&empty, left_id), Value::Null).await.expect(204);
+    left.delete(&collaborator_path(&empty, left_id)).await.expect(204);
     let request = |caller: &Client, method: Method, path: &str| {
         caller.request(method, path).header("accept-language", "ru")
     };
@@ -269,6 +274,8 @@ async fn every_documented_problem_is_in_russian() {
         request(&full, Method::PUT, &favorite_path(object)),
         request(&owner, Method::PUT, &collaborator_path(&selection, object)),
         request(&owner, Method::PUT, &collaborator_path(&empty, person)),
+        request(&owner, Method::PUT, &collaborator_path(&empty, assistant)),
+        request(&owner, Method::PUT, &collaborator_path(&empty, left_id)),
         request(&owner, Method::POST, SELECTIONS).header("content-type", "application/json").body(stalled),
         put(&path(&selection), json!({"Title": "x".repeat(256 * 1024)})),
         put(&items_path(&selection), twice),
