@@ -248,7 +248,8 @@ create table snapshot_claim (
     source_selection_id uuid not null,
     post_id uuid not null,
     actor_user_id uuid not null,
-    author_user_id uuid not null,
+    -- Null if the edit takes no snapshot of a selection of the author.
+    author_user_id uuid,
     -- The time from which the job settles the claim. The calls of the edit have ended by then.
     due_at timestamptz not null,
     primary key (edit_id, source_selection_id)

@@ -56,7 +56,9 @@ pub struct TakeSnapshot {
     pub source: SelectionId,
     pub post_id: PostId,
     pub actor_user_id: UserId,
-    pub author_user_id: UserId,
+    /// The author of the post, if the author's ownership of the source counts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub author_user_id: Option<UserId>,
     /// The active snapshot that the new one replaces.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replaces_snapshot_id: Option<SnapshotId>,

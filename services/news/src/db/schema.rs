@@ -103,7 +103,7 @@ diesel::table! {
         source_selection_id -> Uuid,
         post_id -> Uuid,
         actor_user_id -> Uuid,
-        author_user_id -> Uuid,
+        author_user_id -> Nullable<Uuid>,
         due_at -> Timestamptz,
     }
 }

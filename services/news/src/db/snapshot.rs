@@ -6,12 +6,12 @@
 use ::db::{Conn, Db, Prepared, Tx};
 use auth::UserId;
 use diesel::prelude::*;
-use diesel::sql_types::{Array, Text, Timestamptz, Uuid as SqlUuid};
+use diesel::sql_types::{Array, Nullable, Text, Timestamptz, Uuid as SqlUuid};
 use diesel_async::RunQueryDsl;
 use time::OffsetDateTime;
 
 use super::schema::{snapshot_claim, snapshot_detach};
-use crate::domain::{EditId, Post, PostId, SelectionId, SnapshotId};
+use crate::domain::{EditId, PostId, SelectionId, SnapshotId};
 
 /// The record that an edit is about to take a snapshot.
 #[derive(Clone, Debug, Queryable, Selectable)]
@@ -21,30 +21,29 @@ pub struct Claim {
     pub source_selection_id: SelectionId,
     pub post_id: PostId,
     pub actor_user_id: UserId,
-    pub author_user_id: UserId,
+    /// The author of the post, if the author's ownership of the source counts.
+    pub author_user_id: Option<UserId>,
 }
 
 /// Name of the job that detaches a snapshot. Its key is the snapshot's id.
 pub const DETACH_JOB: &str = "snapshot-detach-retry";
 
-/// Inserts the claims of an edit in one statement.
+/// Inserts the claims of one edit in one statement.
 pub async fn insert_claims(
     db: &Db,
-    edit: EditId,
-    sources: &[SelectionId],
-    post: &Post,
-    actor: UserId,
+    claims: &[Claim],
     due_at: OffsetDateTime,
 ) -> Result<(), ::db::Error> {
+    let Some(first) = claims.first() else { return Ok(()) };
     let insert = diesel::sql_query(
-        "insert into snapshot_claim (edit_id, source_selection_id, post_id, actor_user_id, author_user_id, due_at) \
-         select $1, unnest($2), $3, $4, $5, $6",
+        "insert into snapshot_claim (edit_id, post_id, actor_user_id, source_selection_id, author_user_id, due_at) \
+         select $1, $2, $3, source, author, $6 from unnest($4, $5) as claim (source, author)",
     )
-    .bind::<SqlUuid, _>(edit)
-    .bind::<Array<SqlUuid>, _>(sources)
-    .bind::<SqlUuid, _>(post.id)
-    .bind::<SqlUuid, _>(actor)
-    .bind::<SqlUuid, _>(post.author_user_id)
+    .bind::<SqlUuid, _>(first.edit_id)
+    .bind::<SqlUuid, _>(first.post_id)
+    .bind::<SqlUuid, _>(first.actor_user_id)
+    .bind::<Array<SqlUuid>, _>(claims.iter().map(|claim| claim.source_selection_id).collect::<Vec<_>>())
+    .bind::<Array<Nullable<SqlUuid>>, _>(claims.iter().map(|claim| claim.author_user_id).collect::<Vec<_>>())
     .bind::<Timestamptz, _>(due_at);
     Prepared(insert).execute(&mut db.conn().await?).await?;
     Ok(())

@@ -128,7 +128,7 @@ pub struct SelectionEmbedBlockInput {
     source_selection_id: Option<SelectionId>,
     snapshot_id: Option<SnapshotId>,
     /// True takes a new snapshot of a selection that the post embeds. Every block of the selection
-    /// gets it.
+    /// gets it. The caller must own the selection, or be the author of the post.
     refresh: Option<bool>,
 }
 
@@ -260,7 +260,7 @@ pub async fn set_post_blocks(
         web::block(move || parse_blocks(&blocks)).await.map_err(|error| Problem::internal(&error))??
     };
     let now = runtime::clock::now();
-    let edit = BlocksEdit { version, blocks };
+    let edit = BlocksEdit { version, blocks, has_named_sources: true };
     let context =
         EditContext { lookups: &lookups, db: &app.db, selections: &app.selections, quotas: app.quotas };
     let post = ops::block::set_post_blocks(context, &actor, now, *id, edit).await?;

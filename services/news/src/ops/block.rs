@@ -8,7 +8,7 @@ use std::hash::Hash;
 use std::io::{self, Write};
 
 use ::db::{Db, PipelinedConn};
-use auth::Actor;
+use auth::{Actor, UserId};
 use futures_util::future::try_join;
 use futures_util::{StreamExt, stream};
 use serde::Serialize;
@@ -21,6 +21,7 @@ use super::post::undelete;
 use crate::clients::{Selections, SnapshotCard, TakeSnapshot};
 use crate::db;
 use crate::db::post::PostToEdit;
+use crate::db::snapshot::Claim;
 use crate::domain::{
     Block, EditId, Embed, Post, PostId, PostStatus, Quotas, SelectionId, SnapshotId, embed_snapshot_ids,
     may_edit,
@@ -51,13 +52,32 @@ pub struct EditContext<'e> {
     pub quotas: Quotas,
 }
 
+/// The selections whose snapshots an edit takes.
+#[derive(Default)]
+pub struct EmbedSources {
+    /// The selections that the caller names.
+    pub named: HashSet<SelectionId>,
+    /// For each refreshed selection, the snapshot that the new one replaces.
+    pub replaced: HashMap<SelectionId, SnapshotId>,
+}
+
+impl EmbedSources {
+    /// Returns the author of the post if the author's ownership of this selection counts.
+    ///
+    /// It counts for the author, and for an editor who names the selection. Otherwise an editor
+    /// could read the present content of a selection whose id is withheld from editors.
+    fn author_for(&self, actor: &Actor, post: &Post, source: SelectionId) -> Option<UserId> {
+        let counts = actor.user_id == post.author_user_id || self.named.contains(&source);
+        counts.then_some(post.author_user_id)
+    }
+}
+
 /// A round of an edit, with the post as it was read.
 struct Round<'r> {
     id: EditId,
     post: &'r Post,
     blocks: &'r [NewBlock],
-    /// For each refreshed selection, the snapshot that the new one replaces.
-    replaced: &'r HashMap<SelectionId, SnapshotId>,
+    sources: &'r EmbedSources,
     /// True if the save also brings the deleted post back.
     undeletes: bool,
 }
@@ -87,9 +107,10 @@ pub async fn set_post_blocks(
     edit.blocks.sort_by_key(NewBlock::sort_order);
     let read = find_for_edit(context.lookups, actor, id, &mut edit).await?;
     let post = &read.post;
-    let replaced = edit.refresh_sources(post);
-    let BlocksEdit { version, blocks } = edit;
-    if replaced.is_empty()
+    let named = edit.named_sources();
+    let sources = EmbedSources { named, replaced: edit.refresh_sources(post) };
+    let BlocksEdit { version, blocks, .. } = edit;
+    if sources.replaced.is_empty()
         && let Some(unchanged) = find_unchanged(context.db, &read, &blocks).await?
     {
         return Ok(unchanged);
@@ -98,7 +119,7 @@ pub async fn set_post_blocks(
         return Err(CONFLICT.into());
     }
     check_content(context.quotas, &read, &blocks)?;
-    resolve_and_save(&context, actor, now + started.elapsed(), post, &blocks, replaced, false).await
+    resolve_and_save(&context, actor, now + started.elapsed(), post, &blocks, sources, false).await
 }
 
 /// Resolves the embeds of an edit and saves it, in up to [`MAX_ROUNDS`] rounds. `undeletes` also
@@ -112,13 +133,13 @@ pub async fn resolve_and_save(
     now: OffsetDateTime,
     post: &Post,
     blocks: &[NewBlock],
-    mut replaced: HashMap<SelectionId, SnapshotId>,
+    mut sources: EmbedSources,
     undeletes: bool,
 ) -> Result<Post, Error> {
     let started = Instant::now();
     for _ in 0..MAX_ROUNDS {
         let now = now + started.elapsed();
-        let round = Round { id: EditId::generate(), post, blocks, replaced: &replaced, undeletes };
+        let round = Round { id: EditId::generate(), post, blocks, sources: &sources, undeletes };
         let calls = resolve_embeds(context, actor, now, &round);
         let resolved = timeout_at(started + CALLS_TIMEOUT, calls)
             .await
@@ -131,7 +152,7 @@ pub async fn resolve_and_save(
                         return Err(at_block(SNAPSHOT_INVALID.into(), index, "SnapshotId"));
                     }
                     let embed = resolved.values().find(|embed| embed.card.snapshot_id == id);
-                    replaced.extend(embed.map(|embed| (embed.source, id)));
+                    sources.replaced.extend(embed.map(|embed| (embed.source, id)));
                 }
             }
             Err(SaveError::Failed(error)) => return Err(error),
@@ -250,7 +271,7 @@ async fn resolve_embeds(
     &EditContext { db, selections, .. }: &EditContext<'_>,
     actor: &Actor,
     now: OffsetDateTime,
-    Round { id: edit, post, blocks, replaced, .. }: &Round<'_>,
+    Round { id: edit, post, blocks, sources: embed_sources, .. }: &Round<'_>,
 ) -> Result<HashMap<EmbedTarget, ResolvedEmbed>, Error> {
     let mut resolved = current_embeds(post);
     let unknown =
@@ -266,15 +287,22 @@ async fn resolve_embeds(
     let sources = source_ids(blocks);
     if !sources.is_empty() {
         // Claims are written before the calls, so that no snapshot of a failed edit is lost.
-        db::snapshot::insert_claims(db, *edit, &sources, post, actor.user_id, now + CLAIM_DURATION).await?;
+        let claims = sources.iter().map(|&source| Claim {
+            edit_id: *edit,
+            source_selection_id: source,
+            post_id: post.id,
+            actor_user_id: actor.user_id,
+            author_user_id: embed_sources.author_for(actor, post, source),
+        });
+        db::snapshot::insert_claims(db, &claims.collect::<Vec<_>>(), now + CLAIM_DURATION).await?;
     }
     let calls = sources.iter().map(async |&source| {
         let request = TakeSnapshot {
             source,
             post_id: post.id,
             actor_user_id: actor.user_id,
-            author_user_id: post.author_user_id,
-            replaces_snapshot_id: replaced.get(&source).copied(),
+            author_user_id: embed_sources.author_for(actor, post, source),
+            replaces_snapshot_id: embed_sources.replaced.get(&source).copied(),
         };
         (source, selections.take_snapshot(&request).await)
     });

@@ -12,6 +12,8 @@ pub struct BlocksEdit {
     /// The version that the caller read.
     pub version: Option<i64>,
     pub blocks: Vec<NewBlock>,
+    /// False if the sources of the blocks are those of a revision, which the caller may not know.
+    pub has_named_sources: bool,
 }
 
 /// A block of a request.
@@ -85,6 +87,15 @@ impl BlocksEdit {
             }
         }
         if errors.is_empty() { Ok(()) } else { Err(Problem::validation_failed(errors)) }
+    }
+
+    /// Returns the selections that the caller names. Call it before [`Self::refresh_sources`].
+    pub fn named_sources(&self) -> HashSet<SelectionId> {
+        let sources = self.blocks.iter().filter_map(|block| match block.target() {
+            Some(EmbedTarget::Source(source)) => Some(source),
+            Some(EmbedTarget::Snapshot(_) | EmbedTarget::AsRead(..)) | None => None,
+        });
+        sources.filter(|_| self.has_named_sources).collect()
     }
 
     /// Makes all blocks of a refreshed selection name the selection in place of a snapshot. One

@@ -6,7 +6,7 @@ use ::db::PipelinedConn;
 use auth::Actor;
 use time::{Duration, OffsetDateTime};
 
-use super::block::{EditContext, resolve_and_save, set_post_blocks};
+use super::block::{EditContext, EmbedSources, resolve_and_save, set_post_blocks};
 use super::new_block::{BlocksEdit, EmbedTarget, NewBlock, NewContent, embeds};
 use super::post::undelete;
 use crate::db;
@@ -34,7 +34,8 @@ pub async fn find_restorable(lookups: &PipelinedConn, actor: &Actor, id: PostId)
 /// Makes the blocks of a revision the content of its post, as a new version.
 ///
 /// An embed whose snapshot the post no longer has gets a new snapshot of its selection, since the
-/// old one is detached or will be.
+/// old one is detached or will be. The selection must belong to the actor, or to the author if the
+/// actor is the author.
 ///
 /// # Errors
 /// The errors of [`set_post_blocks`], and [`CONFLICT`] if the post has changed since it was read.
@@ -46,7 +47,11 @@ pub async fn restore_revision(
     blocks: Vec<Block>,
     version: Option<i64>,
 ) -> Result<Post, Error> {
-    let edit = BlocksEdit { version: version.or(Some(post.version)), blocks: to_new_blocks(blocks, post) };
+    let edit = BlocksEdit {
+        version: version.or(Some(post.version)),
+        blocks: to_new_blocks(blocks, post),
+        has_named_sources: false,
+    };
     set_post_blocks(context, actor, now, post.id, edit).await
 }
 
@@ -76,8 +81,8 @@ pub async fn find_deleted(
 /// Undeletes a post that [`find_deleted`] has found.
 ///
 /// A published post becomes Unpublished. The snapshots of the post are detached, so its embeds get
-/// new ones before it is undeleted. If the post is archived, or one of the selections is gone or
-/// empty, all embeds are left out; the revision before the deletion has them.
+/// new ones before it is undeleted. If the post is archived, or one of the selections is gone, empty
+/// or not the actor's, all embeds are left out; the revision before the deletion has them.
 ///
 /// # Errors
 /// - `SELECTIONS_UNAVAILABLE` if the snapshots cannot be taken. The post stays deleted.
@@ -95,7 +100,8 @@ pub async fn undelete_post(
         // The post has no snapshot any more, so each embed names its selection.
         let post = Post { blocks: Vec::new(), ..deleted };
         let blocks = to_new_blocks(blocks, &post);
-        let saved = resolve_and_save(context, actor, now, &post, &blocks, HashMap::new(), true).await;
+        let sources = EmbedSources::default();
+        let saved = resolve_and_save(context, actor, now, &post, &blocks, sources, true).await;
         match saved {
             Err(error) if error.is(SELECTION_SOURCE_DELETED) || error.is(SELECTION_SOURCE_EMPTY) => {
                 tracing::info!(post = %id, %error, "post undeleted without its embeds");

@@ -153,7 +153,7 @@ async fn empty_block_id_and_members_of_other_kinds_are_accepted() {
 }
 
 /// RULE-NWS-060: one request refreshes an embed. Every block of the selection shows the new
-/// snapshot, and the old one is detached.
+/// snapshot, and the old one is detached. An editor refreshes only own selections.
 #[tokio::test]
 async fn embed_is_refreshed_in_one_request() {
     let author = author();
@@ -176,16 +176,25 @@ async fn embed_is_refreshed_in_one_request() {
     assert_eq!(wait_until_detached(&old).await, "BlockReplaced");
     wait_until_settled(service(), &post).await;
 
-    // An editor who does not know the source names the snapshot. `false` refreshes nothing.
-    rename_selection(&author, &selection, "Fresher").await;
+    // An editor keeps the snapshot, and sees nothing that the author has changed in private.
+    rename_selection(&author, &selection, "Private").await;
     let editor = author_of(service(), guid(), &|claims| claims.permission(MANAGE));
     let as_seen = editor.read(&post).await["Blocks"].take();
     assert!(as_seen[0]["SourceSelectionId"].is_null());
-    let keep = with(as_seen[0].clone(), "Refresh", false);
-    editor.set_blocks(&post, [keep]).await.expect(200);
+    let refused = editor.set_blocks(&post, [refreshed(as_seen[0].clone())]).await;
+    let problem = refused.expect_problem(400, "NEWS_SELECTION_SOURCE_DELETED");
+    assert_eq!(problem["errors"][0]["field"], "/Blocks/0/SourceSelectionId");
+    make_due(service(), &post).await;
+    wait_until_settled(service(), &post).await;
     assert_eq!(author.read(&post).await["Blocks"][0]["Title"], "Fresh");
-    editor.set_blocks(&post, [refreshed(as_seen[0].clone())]).await.expect(200);
-    assert_eq!(author.read(&post).await["Blocks"][0]["Title"], "Fresher");
+    let of_editor = editor.create_selection().await;
+    editor.set_blocks(&post, [as_seen[0].clone(), embed(&of_editor)]).await.expect(200);
+    rename_selection(&editor, &of_editor, "Fresh, too").await;
+    let own = editor.read(&post).await["Blocks"].take();
+    let keep = with(own[0].clone(), "Refresh", false);
+    editor.set_blocks(&post, [keep, refreshed(own[1].clone())]).await.expect(200);
+    let shown = author.read(&post).await["Blocks"].take();
+    assert_eq!(each(&shown, "Title"), ["Fresh", "Fresh, too"]);
 
     // A selection that the post does not embed is taken as usual.
     let new = author.create_selection().await;

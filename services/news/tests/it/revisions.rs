@@ -203,6 +203,22 @@ async fn revision_of_a_deleted_selection_is_refused() {
     assert_eq!(author.read(&post).await, before);
 }
 
+/// RULE-NWS-078: an editor does not restore a revision with a selection of the author that the post
+/// no longer shows. The author does.
+#[tokio::test]
+async fn editor_does_not_restore_a_selection_of_the_author() {
+    let author = author();
+    let editor = author_of(service(), guid(), &|claims| claims.permission(MANAGE));
+    let selection = author.create_selection().await;
+    let post = author.create_post_of([embed(&selection)]).await;
+    let snapshot = text(&author.read(&post).await["Blocks"][0]["SnapshotId"]).to_owned();
+    author.set_blocks(&post, [text_block("y")]).await.expect(200);
+    wait_until_detached(&snapshot).await;
+    let refused = restore(&editor, &post, 2).await;
+    refused.expect_refusal("NEWS_SELECTION_SOURCE_DELETED", "/Blocks/0/SourceSelectionId", "source_deleted");
+    restore(&author, &post, 2).await.expect(200);
+}
+
 /// RULE-NWS-077, RULE-NWS-081: each refused request for a revision returns its own code.
 #[tokio::test]
 async fn refused_revision_request_returns_its_own_code() {

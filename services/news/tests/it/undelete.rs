@@ -7,8 +7,8 @@ use testkit::client::Response;
 use crate::quotas::start_with_limit;
 use crate::selections_down::{Fixture, assert_unavailable};
 use crate::{
-    ARCHIVED, Author, DELETED, POSTS, UNPUBLISHED, author, author_at, embed, eventually, path, read_snapshot,
-    service, text, text_block, wait_until_detached,
+    ARCHIVED, Author, DELETED, MANAGE, POSTS, UNPUBLISHED, author, author_at, author_of, embed, eventually,
+    guid, path, read_snapshot, service, text, text_block, wait_until_detached,
 };
 
 async fn undelete(author: &Author, post: &str) -> Response {
@@ -85,6 +85,20 @@ async fn post_of_a_deleted_selection_is_brought_back_without_its_embeds() {
     assert_eq!(back["Blocks"].as_array().unwrap().len(), 1);
     let revision = author.news.get(&format!("{POSTS}/{post}/revisions/2")).await.expect(200);
     assert_eq!(revision["Blocks"][0]["SnapshotId"], old, "the revision still has the embed");
+}
+
+/// RULE-NWS-083: a post that another editor brings back has no embeds of the author's selections.
+#[tokio::test]
+async fn post_that_an_editor_brings_back_has_no_selection_of_the_author() {
+    let author = author();
+    let editor = author_of(service(), guid(), &|claims| claims.permission(MANAGE));
+    let selection = author.create_selection().await;
+    let post = author.create_post_of([embed(&selection), text_block("x")]).await;
+    let old = text(&author.read(&post).await["Blocks"][0]["SnapshotId"]).to_owned();
+    author.news.delete(&path(&post)).await.expect(204);
+    wait_until_detached(&old).await;
+    let back = undelete(&editor, &post).await.expect(200);
+    assert_eq!((back["Blocks"].as_array().unwrap().len(), &back["Blocks"][0]["PlainText"]), (1, &json!("x")));
 }
 
 /// RULE-NWS-083: while selections is down, a post with embeds stays deleted. A later request brings
