@@ -41,6 +41,8 @@ create table post (
     updated_at timestamptz not null,
     updated_by_user_id uuid not null,
     deleted_at timestamptz,
+    -- True if a moderator has deleted the post. Then only a moderator brings it back.
+    deleted_by_moderator boolean not null default false check (deleted_at is not null or not deleted_by_moderator),
     -- The times of the next moves, the user who has set them, and the issue time of this user's
     -- token. The job `post-schedule` makes the moves and clears the times.
     publish_at timestamptz,

@@ -46,6 +46,7 @@ diesel::table! {
         updated_at -> Timestamptz,
         updated_by_user_id -> Uuid,
         deleted_at -> Nullable<Timestamptz>,
+        deleted_by_moderator -> Bool,
         publish_at -> Nullable<Timestamptz>,
         unpublish_at -> Nullable<Timestamptz>,
         scheduled_by_user_id -> Nullable<Uuid>,

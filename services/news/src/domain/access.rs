@@ -47,6 +47,18 @@ pub fn may_edit(actor: &Actor, post: &Post) -> bool {
     editable.covers(post.author_company_id)
 }
 
+/// Returns true if the actor edits the post as a moderator: a manager of all posts who is not the
+/// author.
+pub fn is_moderator(actor: &Actor, post: &Post) -> bool {
+    actor.user_id != post.author_user_id && actor.holds_on_platform(MANAGE)
+}
+
+/// Returns true if the actor may edit the post and bring it back after its deletion. Only a manager
+/// of all posts brings back what a moderator has deleted.
+pub fn may_undelete(actor: &Actor, post: &Post) -> bool {
+    may_edit(actor, post) && (!post.deleted_by_moderator || actor.holds_on_platform(MANAGE))
+}
+
 /// The posts that an actor may edit, by their company.
 pub struct EditablePosts {
     pub personal: bool,

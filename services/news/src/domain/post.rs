@@ -63,6 +63,8 @@ pub struct Post {
     pub updated_at: OffsetDateTime,
     pub updated_by_user_id: UserId,
     pub deleted_at: Option<OffsetDateTime>,
+    /// True if a moderator has deleted the post.
+    pub deleted_by_moderator: bool,
     pub schedule: Schedule,
     /// The last scheduled move that failed, until the next schedule or publication.
     pub schedule_failure: Option<ScheduleFailure>,
@@ -118,9 +120,19 @@ impl Post {
     }
 
     /// Deletes the post softly.
-    pub fn delete(&mut self, now: OffsetDateTime) {
+    pub fn delete(&mut self, now: OffsetDateTime, by_moderator: bool) {
         self.deleted_at = Some(now);
+        self.deleted_by_moderator = by_moderator;
         self.schedule = Schedule::default();
+    }
+
+    /// Undeletes the post. A published one becomes Unpublished.
+    pub fn undelete(&mut self) {
+        self.deleted_at = None;
+        self.deleted_by_moderator = false;
+        if self.status == PostStatus::Published {
+            self.status = PostStatus::Unpublished;
+        }
     }
 
     /// Records a change. Its time never goes back, although clocks of replicas differ.
@@ -180,6 +192,7 @@ pub(super) mod tests {
             updated_at: hours(1),
             updated_by_user_id: author,
             deleted_at: None,
+            deleted_by_moderator: false,
             schedule: Schedule { publish_at: Some(hours(5)), unpublish_at: Some(hours(6)), set_by: None },
             schedule_failure: None,
             version: 1,
@@ -226,7 +239,7 @@ pub(super) mod tests {
     fn archived_or_deleted_post_has_no_schedule() {
         let (mut archived, mut deleted) = (post(PostStatus::Draft), post(PostStatus::Draft));
         archived.archive().unwrap();
-        deleted.delete(hours(2));
+        deleted.delete(hours(2), true);
         assert_eq!((archived.schedule, deleted.schedule), (Schedule::default(), Schedule::default()));
         assert_eq!(deleted.deleted_at, Some(hours(2)));
     }

@@ -234,6 +234,7 @@ pub async fn restore_post_revision(
 /// Undelete a post.
 ///
 /// A post can be brought back for 30 days after its deletion. A published one becomes Unpublished.
+/// Only a moderator brings back what a moderator has deleted.
 /// Embeds get new snapshots of their selections. If one of these is gone, empty or not the caller's,
 /// all embeds are left out, and the revision before the deletion has them.
 #[utoipa::path(

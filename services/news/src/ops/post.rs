@@ -7,8 +7,8 @@ use time::OffsetDateTime;
 
 use crate::db;
 use crate::domain::{
-    FileId, Post, PostId, PostStatus, Quotas, Schedule, Summary, Tag, Title, embed_snapshot_ids, may_create,
-    may_edit,
+    FileId, Post, PostId, PostStatus, Quotas, Schedule, Summary, Tag, Title, embed_snapshot_ids,
+    is_moderator, may_create, may_edit,
 };
 use crate::error::{CONFLICT, Error, FORBIDDEN, POST_NOT_FOUND};
 use crate::events::{PostArchived, PostDeleted, PostPublished, PostUnpublished, PostUpdated};
@@ -71,6 +71,7 @@ pub async fn create_post(
         updated_at: now,
         updated_by_user_id: actor.user_id,
         deleted_at: None,
+        deleted_by_moderator: false,
         schedule: Schedule::default(),
         schedule_failure: None,
         version: 1,
@@ -190,7 +191,7 @@ pub async fn delete_post(tx: &mut Tx, actor: &Actor, now: OffsetDateTime, id: Po
     // The lock makes the loser of a concurrent delete return 404.
     let mut post = check_may_edit(actor, db::post::lock_embeds(tx, id).await?)?;
     let schedule = post.schedule;
-    post.delete(now);
+    post.delete(now, is_moderator(actor, &post));
     save(tx, actor, now, &mut post).await?;
     db::feed::delete(tx, id).await?;
     outbox::append(tx, &PostDeleted::of(&post, now)).await?;
@@ -231,14 +232,10 @@ pub async fn undelete(
     quotas: Quotas,
     post: &mut Post,
 ) -> Result<(), Error> {
-    post.deleted_at = None;
-    match post.status {
-        PostStatus::Draft => {
-            db::author::lock_or_insert(tx, post.author_user_id).await?;
-            quotas.check_drafts(db::post::count_drafts(tx, post.author_user_id).await?)?;
-        }
-        PostStatus::Published => post.status = PostStatus::Unpublished,
-        PostStatus::Unpublished | PostStatus::Archived => {}
+    post.undelete();
+    if post.status == PostStatus::Draft {
+        db::author::lock_or_insert(tx, post.author_user_id).await?;
+        quotas.check_drafts(db::post::count_drafts(tx, post.author_user_id).await?)?;
     }
     post.touch(actor.user_id, now);
     db::post::save(tx, post).await?;

@@ -11,7 +11,7 @@ use super::new_block::{BlocksEdit, EmbedTarget, NewBlock, NewContent, embeds};
 use super::post::undelete;
 use crate::db;
 use crate::db::post::FoundPost;
-use crate::domain::{Block, Post, PostId, SelectionId, SnapshotId, may_edit};
+use crate::domain::{Block, Post, PostId, SelectionId, SnapshotId, may_edit, may_undelete};
 use crate::error::{
     CONFLICT, Error, FORBIDDEN, POST_INVALID_TRANSITION, POST_NOT_FOUND, SELECTION_SOURCE_DELETED,
     SELECTION_SOURCE_EMPTY,
@@ -60,7 +60,8 @@ pub async fn restore_revision(
 /// # Errors
 /// - [`POST_NOT_FOUND`] if the post is missing or was deleted longer than [`DELETED_RETENTION`]
 ///   ago, or if the actor may not edit the deleted post.
-/// - [`FORBIDDEN`] if the post is not deleted and the actor may not edit it.
+/// - [`FORBIDDEN`] if the post is not deleted and the actor may not edit it, or if a moderator has
+///   deleted it and the actor is none.
 /// - [`POST_INVALID_TRANSITION`] if the post is not deleted and the actor may edit it.
 pub async fn find_deleted(
     lookups: &PipelinedConn,
@@ -71,7 +72,9 @@ pub async fn find_deleted(
     let found = lookups.run(async |conn| db::post::look_up_any(conn, id).await).await?;
     let found = found.ok_or(POST_NOT_FOUND)?;
     match (found.post.deleted_at, may_edit(actor, &found.post)) {
-        (Some(at), true) if at + DELETED_RETENTION > now => Ok(found),
+        (Some(at), true) if at + DELETED_RETENTION > now => {
+            if may_undelete(actor, &found.post) { Ok(found) } else { Err(FORBIDDEN.into()) }
+        }
         (Some(_), _) => Err(POST_NOT_FOUND.into()),
         (None, false) => Err(FORBIDDEN.into()),
         (None, true) => Err(POST_INVALID_TRANSITION.into()),

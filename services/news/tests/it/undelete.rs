@@ -7,8 +7,8 @@ use testkit::client::Response;
 use crate::quotas::start_with_limit;
 use crate::selections_down::{Fixture, assert_unavailable};
 use crate::{
-    ARCHIVED, Author, DELETED, MANAGE, POSTS, UNPUBLISHED, author, author_at, author_of, embed, eventually,
-    guid, path, read_snapshot, service, text, text_block, wait_until_detached,
+    ARCHIVED, Author, CREATE_COMPANY, DELETED, MANAGE, MANAGE_OWN, POSTS, UNPUBLISHED, author, author_at,
+    author_of, embed, eventually, guid, path, read_snapshot, service, text, text_block, wait_until_detached,
 };
 
 async fn undelete(author: &Author, post: &str) -> Response {
@@ -141,6 +141,32 @@ async fn draft_above_the_limit_stays_deleted() {
     undelete(&author, &post).await.expect_problem(409, "NEWS_DRAFTS_LIMIT_EXCEEDED");
     author.news.get(&path(&post)).await.expect_problem(404, "NEWS_POST_NOT_FOUND");
     author.news.delete(&path(&other)).await.expect(204);
+    undelete(&author, &post).await.expect(200);
+}
+
+/// RULE-NWS-083: a post that a moderator has deleted is brought back by a moderator only, and then by
+/// its author again. A colleague's deletion is undone by the author.
+#[tokio::test]
+async fn post_that_a_moderator_has_deleted_needs_a_moderator() {
+    let company = guid();
+    let author = author_of(service(), guid(), &|claims| {
+        claims.company(company).permission(MANAGE_OWN).permission(CREATE_COMPANY)
+    });
+    let colleague = author_of(service(), guid(), &|claims| claims.company(company).permission(CREATE_COMPANY));
+    let moderators: [Author; 2] =
+        std::array::from_fn(|_| author_of(service(), guid(), &|claims| claims.permission(MANAGE)));
+    let body = json!({"Title": "x", "AuthorCompanyId": company});
+    let created = author.news.post(POSTS, body).await.expect(201);
+    let post = text(&created["Id"]).to_owned();
+
+    colleague.news.delete(&path(&post)).await.expect(204);
+    undelete(&author, &post).await.expect(200);
+    moderators[0].news.delete(&path(&post)).await.expect(204);
+    for editor in [&author, &colleague] {
+        undelete(editor, &post).await.expect_problem(403, "FORBIDDEN");
+    }
+    undelete(&moderators[1], &post).await.expect(200);
+    author.news.delete(&path(&post)).await.expect(204);
     undelete(&author, &post).await.expect(200);
 }
 
