@@ -194,7 +194,10 @@ create table post_search (
     updated_at timestamptz not null,
     author_company_id uuid,
     tag_keys text[] collate "C" not null default '{}',
-    words tsvector not null
+    words tsvector not null,
+    -- The words that `Relevance` ranks: those of the title, the labels and the beginning of the text.
+    -- A rank reads all of them, for up to 10,000 posts, and `words` may have 1 MB.
+    ranked_words tsvector not null default ''
 );
 create index post_search_published on post_search (published_at desc, post_id);
 create index post_search_created on post_search (created_at desc, post_id);

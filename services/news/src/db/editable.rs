@@ -52,7 +52,7 @@ pub async fn list(
     let query = filter.content.query.as_ref().filter(|_| matches!(paging.sort, FeedSort::Relevance));
     let sorted = if let Some(query) = query {
         let rank = rank_expression(
-            "(select coalesce(ts_rank(found.words, asked), ts_rank(post.label_words, asked)) from ",
+            "(select coalesce(ts_rank(found.ranked_words, asked), ts_rank(post.label_words, asked)) from ",
             query,
             " as asked left join post_search as found on found.post_id = post.id)",
         );

@@ -12,7 +12,7 @@ use diesel::expression::{SqlLiteral, UncheckedBind};
 use diesel::pg::Pg;
 use diesel::prelude::*;
 use diesel::query_builder::{AstPass, Query, QueryFragment, QueryId};
-use diesel::sql_types::{Array, Bool, Float, Nullable, Text, Timestamptz, Uuid as SqlUuid};
+use diesel::sql_types::{Array, Bool, Float, Integer, Nullable, Text, Timestamptz, Uuid as SqlUuid};
 use diesel_async::RunQueryDsl;
 use futures_util::future::try_join;
 use serde::Serialize;
@@ -93,6 +93,9 @@ const LONG_TEXT_BYTES: usize = 1024 * 1024;
 /// Maximum size of a search text that the thread of the listener folds, in bytes. A longer text
 /// would delay the other requests of the thread.
 const MAX_INLINE_BYTES: usize = 128 * 1024;
+/// Characters of the text that `Relevance` ranks. Guests may sort by it, so a rank must be cheap
+/// whatever the authors write.
+const RANKED_CHARACTERS: i32 = 2_000;
 /// Timeout for computing the search vector of a long text.
 const LONG_TEXT_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -109,10 +112,12 @@ pub async fn upsert(tx: &mut Tx, published: &Post) -> Result<(), ::db::Error> {
         search_words(&text)
     };
     let upsert = diesel::sql_query(
-        "insert into post_search (post_id, published_at, created_at, updated_at, author_company_id, tag_keys, words) \
-         values ($1, $2, $3, $4, $5, $6, search_words($7, $8, $9)) \
+        "insert into post_search (post_id, published_at, created_at, updated_at, author_company_id, tag_keys, \
+            words, ranked_words) \
+         values ($1, $2, $3, $4, $5, $6, search_words($7, $8, $9), search_words($7, $8, left($9, $10))) \
          on conflict (post_id) do update set published_at = excluded.published_at, \
-         updated_at = excluded.updated_at, tag_keys = excluded.tag_keys, words = excluded.words",
+         updated_at = excluded.updated_at, tag_keys = excluded.tag_keys, words = excluded.words, \
+         ranked_words = excluded.ranked_words",
     )
     .bind::<SqlUuid, _>(published.id)
     .bind::<Timestamptz, _>(published.published_at.unwrap_or(published.updated_at))
@@ -122,7 +127,8 @@ pub async fn upsert(tx: &mut Tx, published: &Post) -> Result<(), ::db::Error> {
     .bind::<Array<Text>, _>(published.tags.iter().map(tag_key).collect::<Vec<_>>())
     .bind::<Text, _>(search_words(published.title.as_str()))
     .bind::<Text, _>(label_text(published))
-    .bind::<Text, _>(words);
+    .bind::<Text, _>(words)
+    .bind::<Integer, _>(RANKED_CHARACTERS);
     Prepared(upsert).execute(tx.conn()).await?;
     Ok(())
 }
@@ -155,7 +161,7 @@ pub async fn list_published(
 ) -> Result<Page<PostSummary>, ::db::Error> {
     let query = filter.query.as_ref().filter(|_| matches!(paging.sort, FeedSort::Relevance));
     let page = if let Some(query) = query {
-        let rank = rank_expression("ts_rank(words, ", query, ")");
+        let rank = rank_expression("ts_rank(ranked_words, ", query, ")");
         let newest = matching(filter).select(post_search::post_id);
         let newest = newest.order(post_search::published_at.desc()).limit(MAX_TOTAL_COUNT);
         let order = (list::order_by(paging, rank), post_search::published_at.desc(), post_search::post_id);

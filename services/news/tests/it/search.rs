@@ -53,6 +53,20 @@ async fn relevance_prefers_the_title() {
     latest.expect(200);
 }
 
+/// RULE-NWS-073: `Relevance` ranks the first 2,000 characters of a text, so that long texts cost no
+/// more. The rest of the text is found, too.
+#[tokio::test]
+async fn relevance_ranks_the_beginning_of_a_text() {
+    let (author, mark) = (author(), unique_word());
+    let at_beginning = publish(&author, "x", &mark).await;
+    let filler = "сад ".repeat(500);
+    let behind = publish(&author, "x", &format!("{filler}{}", format!("{mark} ").repeat(100))).await;
+    for (by, rest) in [(&service().guest(), ""), (&author.news, "&Mine=true&Editable=true")] {
+        let page = by.get(&format!("{POSTS}?Query={mark}&Sort=-Relevance{rest}")).await.expect(200);
+        assert_eq!(each(&page["Items"], "Id"), [&json!(at_beginning), &json!(behind)], "{rest}");
+    }
+}
+
 /// RULE-NWS-073: editors find their posts in every status by title, summary and tags, and published
 /// ones by their text, too. `Mine` without `Editable` ignores the query.
 #[tokio::test]
