@@ -1,8 +1,7 @@
 //! Limits of the exports that a process runs at once.
 
-use std::collections::HashMap;
 use std::io;
-use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use actix_web::rt;
@@ -11,7 +10,7 @@ use futures_util::{Stream, StreamExt, stream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit, mpsc};
 use tokio::time::{Instant, timeout, timeout_at};
 use uuid::Uuid;
-use web::Problem;
+use web::{Problem, Shares};
 
 /// The maximum number of exports in progress, which limits their memory and their files.
 pub(crate) const MAX_EXPORTS: usize = 16;
@@ -42,7 +41,8 @@ const CHUNK_DEADLINE: Duration = Duration::from_secs(30);
 static EXPORTS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::new(MAX_EXPORTS)));
 static SPREADSHEET_WRITES: Semaphore = Semaphore::const_new(MAX_WRITTEN_SPREADSHEETS);
 static CSV_READS: Semaphore = Semaphore::const_new(MAX_CSV_READS);
-static SHARES: LazyLock<Mutex<HashMap<Uuid, Weak<Semaphore>>>> = LazyLock::new(Mutex::default);
+static USERS: LazyLock<Shares<Uuid>> = LazyLock::new(|| Shares::new(MAX_EXPORTS_OF_USER));
+static COMPANIES: LazyLock<Shares<Uuid>> = LazyLock::new(|| Shares::new(MAX_EXPORTS_OF_COMPANY));
 
 /// The caller of an export, who has a share of the exports in progress.
 #[derive(Clone, Copy, Debug)]
@@ -66,11 +66,10 @@ impl ExportPermit {
     /// `503 SERVICE_UNAVAILABLE` if the process keeps its maximum of exports in progress.
     pub(crate) async fn acquire(requester: Requester) -> Result<Self, Problem> {
         let deadline = Instant::now() + PERMIT_TIMEOUT;
-        let user = Some((requester.user, MAX_EXPORTS_OF_USER));
-        let company = requester.company.map(|company| (company, MAX_EXPORTS_OF_COMPANY));
+        let company = requester.company.map(|company| COMPANIES.of(company));
         let mut permits = Vec::new();
-        for (subject, share) in [user, company].into_iter().flatten() {
-            let permit = timeout_at(deadline, share_of(subject, share).acquire_owned()).await;
+        for share in [Some(USERS.of(requester.user)), company].into_iter().flatten() {
+            let permit = timeout_at(deadline, share.acquire_owned()).await;
             let permit = permit.map_err(|_| Problem::rate_limited(RETRY_AFTER))?;
             permits.push(permit.map_err(|closed| Problem::unavailable(&closed))?);
         }
@@ -161,17 +160,6 @@ async fn send_chunks(
 
 fn too_many_exports() -> Problem {
     Problem::unavailable(&"too many exports")
-}
-
-/// Returns the semaphore of a user or of a company. It exists while an export waits for it or has
-/// one of its permits.
-fn share_of(subject: Uuid, permits: usize) -> Arc<Semaphore> {
-    let mut shares = SHARES.lock().unwrap_or_else(PoisonError::into_inner);
-    shares.retain(|_, share| share.strong_count() > 0);
-    let share = shares.get(&subject).and_then(Weak::upgrade);
-    let share = share.unwrap_or_else(|| Arc::new(Semaphore::new(permits)));
-    shares.insert(subject, Arc::downgrade(&share));
-    share
 }
 
 #[cfg(test)]

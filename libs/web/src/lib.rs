@@ -14,6 +14,7 @@ pub use config::Config;
 pub use limits::byte_budget::response::reserve;
 pub use limits::caller::{AuthenticatedCaller, ClientAddress};
 pub use limits::rate_limit::RateLimit;
+pub use limits::shares::Shares;
 pub use listener::{Callers, Listener, Routes, ServiceInfo};
 pub use messages::Messages;
 pub use openapi::declarations::{OperationExt, Requirement, WithCallers, WithRefusals};

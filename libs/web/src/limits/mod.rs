@@ -4,4 +4,5 @@ pub(crate) mod admission;
 pub(crate) mod byte_budget;
 pub(crate) mod caller;
 pub(crate) mod rate_limit;
+pub(crate) mod shares;
 pub(crate) mod unread;

@@ -21,7 +21,7 @@ use crate::domain::{
 pub const PAGE_SIZE: u16 = 500;
 
 /// A Published developer with the version of its feed.
-#[derive(QueryableByName)]
+#[derive(Clone, QueryableByName)]
 pub struct FeedVersion {
     #[diesel(sql_type = Text)]
     pub name: DeveloperName,

@@ -1,5 +1,7 @@
 //! The public feed of a developer for portals.
 
+use std::net::IpAddr;
+
 use ::web::{ClientAddress, accepts, is_cached_by_caller};
 use actix_web::http::header::{
     self, CACHE_CONTROL, CONTENT_ENCODING, ContentEncoding, ETAG, EntityTag, HeaderValue, VARY,
@@ -60,6 +62,7 @@ pub async fn get_catalog_feed(
         response.insert_header((CONTENT_ENCODING, "gzip"));
     }
     response.content_type("text/xml; charset=utf-8");
-    let body = read_feed(app.public_feeds.clone(), app.db.clone(), *id, found, is_compressed).await?;
+    let caller = caller.actor.map_or_else(|| IpAddr::from(address).to_string(), |user| user.user_id.to_string());
+    let body = read_feed(app.public_feeds.clone(), app.db.clone(), *id, found, caller, is_compressed).await?;
     Ok(response.streaming(body))
 }

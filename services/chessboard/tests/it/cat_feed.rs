@@ -244,32 +244,88 @@ async fn long_feed_is_read_in_pages() {
     assert!(cached < built, "{cached}");
 }
 
-/// RULE-CHS-079: a process builds four feeds at once and rejects a fifth one until one has ended.
-/// Until then it returns a cached feed.
+/// Returns the feeds of `count` developers with one object each.
+fn catalog_of(count: usize) -> (Catalog, Vec<String>) {
+    let mut catalog = single_object_catalog();
+    for n in 1..count {
+        let more = single_object_catalog();
+        let developer = Developer { name: format!("Застройщик {n}"), ..more.developers[0].clone() };
+        catalog.developers.push(developer);
+        catalog.projects.extend(more.projects);
+        catalog.buildings.extend(more.buildings);
+        catalog.objects.extend(more.objects);
+    }
+    let paths = catalog.developers.iter().map(|developer| feed_path(developer.id)).collect();
+    (catalog, paths)
+}
+
+/// RULE-CHS-079: a process builds four feeds at once, and two for one caller. A further one waits
+/// for 5 s. Meanwhile a cached feed is returned, and callers of one feed wait for one build.
 #[tokio::test]
 async fn fifth_build_is_rejected_until_another_ends() {
-    let mut catalog = single_object_catalog();
-    catalog.developers.push(Developer::new("Другой"));
-    let [built, cached] = [1, 0].map(|n| feed_path(catalog.developers[n].id));
+    let (catalog, paths) = catalog_of(7);
     let service = start_with_catalog(&catalog).await;
-    let guest = service.guest();
-    let first = guest.get(&cached).await;
+    let [first, second, third, fourth] = [(); 4].map(|()| service.guest());
+    let cached = first.get(&paths[0]).await;
     // The lock makes the first page of each build wait. A read of the feed's version does not need
     // this table.
     let held = HeldLocks::lock(&service, "lock table property_object in access exclusive mode").await;
-    let builds = join_all((0..4).map(|_| guest.get(&built)));
+    let (of_first, of_second) = (
+        join_all([1, 2].map(|n| first.get(&paths[n]))),
+        join_all([3, 4].map(|n| second.get(&paths[n]))),
+    );
+    let shared = async {
+        held.wait_for(4, "%\"property_object\"%").await;
+        join(third.get(&paths[1]), third.get(&paths[1])).await
+    };
     let rejected = async {
         held.wait_for(4, "%\"property_object\"%").await;
-        let (rejected, kept) = (guest.get(&built).await, guest.get(&cached).await);
+        let rejected = join(first.get(&paths[5]), fourth.get(&paths[6])).await;
+        let kept = first.get(&paths[0]).await;
+        held.wait_for(4, "%\"property_object\"%").await;
         held.release().await;
         (rejected, kept)
     };
-    let (builds, (rejected, kept)) = join(builds, rejected).await;
-    assert!(rejected.header("retry-after").parse::<u64>().is_ok_and(|wait| wait >= 1));
-    rejected.expect_problem(503, "SERVICE_UNAVAILABLE");
-    assert_eq!((kept.status, kept.text), (200, first.text));
-    for build in builds {
+    let ((of_first, of_second), (shared, ((own, full), kept))) =
+        join(join(of_first, of_second), join(shared, rejected)).await;
+    for (rejected, status, code) in [(own, 429, "RATE_LIMITED"), (full, 503, "SERVICE_UNAVAILABLE")] {
+        assert!(rejected.header("retry-after").parse::<u64>().is_ok_and(|wait| wait >= 1));
+        rejected.expect_problem(status, code);
+    }
+    assert_eq!((kept.status, kept.text), (200, cached.text));
+    let shared = [shared.0, shared.1];
+    for build in of_first.iter().chain(&of_second).chain(&shared) {
         assert!(build.status == 200 && build.text.ends_with("</realty-feed>\n"), "{}", build.text);
     }
-    assert_eq!(guest.get(&built).await.status, 200);
+    assert!(shared.iter().all(|feed| feed.text == of_first[0].text), "one build");
+    assert_eq!(fourth.get(&paths[6]).await.status, 200);
+}
+
+/// RULE-CHS-079: clients who do not read their feeds keep no build waiting.
+#[tokio::test]
+async fn unread_feeds_stop_no_build() {
+    let url = database::create().await.unwrap();
+    let settings = [("DATABASE_URL", url.as_str()), ("GUEST_READS_PER_MINUTE", "0")];
+    let serve = Deployed::start(env!("CARGO_BIN_EXE_chessboard"), &["serve"], &settings).await;
+    let sql = database::connect(&url).await.unwrap();
+    sql.batch_execute("set search_path = chessboard").await.unwrap();
+    let mut unread = Vec::new();
+    for n in 0..6 {
+        let developer = Developer::new(&format!("Большой {n}"));
+        let project = Project::new(&developer, "Город");
+        let buildings: Vec<_> = (0..8).map(|n| Building::new(&project, &format!("Корпус {n}"))).collect();
+        // Plain, the feed has about 7 MB, which the buffers of a connection do not hold.
+        let objects = (0..6_000).map(|n| Object::new(&buildings[n % 8], &n.to_string())).collect();
+        let path = feed_path(developer.id);
+        Catalog { developers: vec![developer], projects: vec![project], buildings, objects }
+            .insert(&sql)
+            .await;
+        let response = serve.guest().request(Method::GET, &path).send().await.unwrap();
+        assert_eq!(response.status(), 200, "feed {n}");
+        unread.push(response);
+    }
+    for response in unread {
+        let feed = response.text().await.unwrap();
+        assert!(feed.ends_with("</realty-feed>\n") && texts(&feed, "apartment").len() == 6_000);
+    }
 }
