@@ -298,6 +298,17 @@ create trigger count_changed_deal after update of step_id, amount, currency on d
     when ((old.step_id, old.amount, old.currency) is distinct from (new.step_id, new.amount, new.currency))
     execute function count_changed_deal();
 
+-- The deals and notes that each user has added to the deals of a developer in the present period,
+-- for the limits of additions. A period begins with the first addition after the previous one.
+create table addition (
+    user_id uuid not null,
+    tenant_id uuid not null,
+    kind text collate "C" not null check (kind in ('DealCreated', 'DealReceived', 'NoteWritten')),
+    period_began_at timestamptz not null,
+    count integer not null,
+    primary key (user_id, tenant_id, kind)
+) with (fillfactor = 80);
+
 -- Saved views: named queries of lists of deals.
 
 create table saved_view (

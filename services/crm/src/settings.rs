@@ -5,7 +5,10 @@ use std::time::Duration;
 
 use runtime::Env;
 
+use crate::domain::AdditionLimits;
+
 pub struct Settings {
+    pub addition_limits: AdditionLimits,
     /// The largest difference of an amount from the object's price on company routes, in percent of
     /// the price.
     pub amount_tolerance_percent: u8,
@@ -38,8 +41,10 @@ impl Settings {
             const { NonZeroU32::new(259_200).unwrap() },
             "life of a booking without an expiry time in its request, in seconds",
         );
+        let addition_limits = read_addition_limits(env);
         let selections = http_client::Config::read(env, "SELECTIONS_URL", "crm");
         Some(Self {
+            addition_limits: addition_limits?,
             amount_tolerance_percent: tolerance?,
             board_totals_interval: Duration::from_millis(totals?.get().into()),
             booking_expiry_interval: Duration::from_millis(interval?.get().into()),
@@ -47,4 +52,27 @@ impl Settings {
             selections: selections?,
         })
     }
+}
+
+fn read_addition_limits(env: &mut Env) -> Option<AdditionLimits> {
+    let deals = env.with_default(
+        "CRM_MAX_DEALS_PER_PERSON_PER_HOUR",
+        0,
+        "maximum number of deals of a developer that a user creates in an hour; 0 for no limit",
+    );
+    let deals_of_client = env.with_default(
+        "CRM_MAX_DEALS_PER_CLIENT_PER_DAY",
+        0,
+        "maximum number of deals of a developer that a client gets in a day; 0 for no limit",
+    );
+    let notes = env.with_default(
+        "CRM_MAX_NOTES_PER_PERSON_PER_HOUR",
+        0,
+        "maximum number of notes that a user writes to deals of a developer in an hour; 0 for no limit",
+    );
+    Some(AdditionLimits {
+        deals: NonZeroU32::new(deals?),
+        deals_of_client: NonZeroU32::new(deals_of_client?),
+        notes: NonZeroU32::new(notes?),
+    })
 }

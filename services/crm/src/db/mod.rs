@@ -1,6 +1,7 @@
 //! The SQL statements of the service.
 
 pub mod active_employee;
+pub mod addition;
 pub mod board;
 pub mod change;
 pub mod company;

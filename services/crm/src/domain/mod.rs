@@ -6,6 +6,7 @@ mod change;
 mod copies;
 mod deal;
 mod deal_state;
+mod limits;
 mod pipeline;
 mod rules;
 mod saved_view;
@@ -25,6 +26,9 @@ pub use deal::{
     FixationData, FreeText, PaymentMethod, RegistryRecordNumber, SeenVersion, StepGroup,
 };
 pub use deal_state::{DealState, ObjectAvailability, ObjectState};
+pub use limits::{
+    AdditionKind, AdditionLimits, Additions, CHART_MAX_DEALS, CHART_MAX_DEALS_OF_CLIENT, CHART_MAX_NOTES,
+};
 pub use pipeline::{
     DEFAULT_PIPELINE, DesiredStep, PipelineEditor, PipelineRefusal, Replacement, Step, StepName,
     receiving_step, replace,

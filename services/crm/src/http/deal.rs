@@ -130,7 +130,7 @@ async fn create(
     let deal = offered.create_deal(new, creator, author.role, clock::now())?.ok_or_else(amount_required)?;
     check_selection(app, &deal).await?;
     let create = async |tx: &mut Tx| {
-        let is_new = ops::deal::create(tx, &deal, request, author).await?;
+        let is_new = ops::deal::create(tx, &deal, request, author, app.settings.addition_limits).await?;
         // A concurrent repeat may have created the deal.
         let id = if is_new {
             deal.id

@@ -81,11 +81,11 @@ async fn add(
     deals: &str,
     id: DealId,
     idempotency: &Idempotency,
-    (note, audience): &(TimelineEntry, NoteAudience),
+    note: &(TimelineEntry, NoteAudience),
 ) -> Result<HttpResponse, Error> {
-    let now = clock::now();
+    let (now, limits) = (clock::now(), app.settings.addition_limits);
     let add = async |tx: &mut _| {
-        let row = ops::deal::add_note(tx, id, reach, note, *audience, author, now).await?;
+        let row = ops::deal::add_note(tx, id, reach, note, author, limits, now).await?;
         Ok(Reply::created(row).at(format!("{deals}/{id}/timeline")))
     };
     idempotency.run(&app.db, add).await

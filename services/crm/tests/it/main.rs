@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a failed helper fails its test")]
 
 mod access;
+mod additions;
 mod copies;
 mod deal_booking;
 mod deal_contract;
