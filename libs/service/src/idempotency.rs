@@ -11,11 +11,12 @@ use actix_web::http::header::{ContentType, LOCATION};
 use actix_web::{FromRequest, HttpRequest, HttpResponse};
 use db::{Conn, Db, Prepared, Tx};
 use diesel::prelude::*;
-use diesel::sql_types::{Bool, Text};
+use diesel::sql_types::{BigInt, Binary, Bool, Nullable, SmallInt, Text, Uuid as SqlUuid};
 use diesel_async::RunQueryDsl;
 use diesel_migrations::{EmbeddedMigrations, embed_migrations};
 use jobs::Jobs;
 use serde::Serialize;
+use uuid::Uuid;
 
 use crate::error::Error;
 
@@ -26,6 +27,11 @@ pub(crate) const MIGRATIONS: EmbeddedMigrations = embed_migrations!("../../migra
 const DELETION_INTERVAL: Duration = Duration::from_hours(1);
 /// The maximum number of responses that one statement deletes.
 const BATCH: usize = 1_000;
+/// The maximum number of stored responses of one user, and with it the disk space of the user.
+const MAX_RESPONSES: i64 = 20_000;
+/// The time after which a user at the limit tries again. Responses of the day before are deleted
+/// every hour.
+const RETRY_AFTER: Duration = Duration::from_hours(1);
 
 diesel::table! {
     idempotent_response (actor, key) {
@@ -35,6 +41,7 @@ diesel::table! {
         status -> SmallInt,
         location -> Nullable<Text>,
         body -> Text,
+        entity_id -> Nullable<Uuid>,
     }
 }
 
@@ -58,16 +65,18 @@ impl FromRequest for Idempotency {
 pub struct Reply<V> {
     status: StatusCode,
     location: Option<String>,
+    entity: Option<Uuid>,
     body: V,
 }
 
 impl<V: Serialize> Reply<V> {
     /// Returns a response 201 with the new entity.
     pub fn created(body: V) -> Self {
-        Self { status: StatusCode::CREATED, location: None, body }
+        Self { status: StatusCode::CREATED, location: None, entity: None, body }
     }
 
-    /// Returns a response 200 with an existing entity.
+    /// Returns a response 200 with an existing entity. It is never stored: a repeat finds the entity
+    /// again.
     pub fn existing(body: V) -> Self {
         Self { status: StatusCode::OK, ..Self::created(body) }
     }
@@ -78,25 +87,40 @@ impl<V: Serialize> Reply<V> {
         Self { location: Some(location), ..self }
     }
 
+    /// Names the entity whose erasure calls [`erase_responses`].
+    #[must_use]
+    pub fn of_erasable(self, id: impl Into<Uuid>) -> Self {
+        Self { entity: Some(id.into()), ..self }
+    }
+
+    /// Returns the response without a transaction. Only for a reply that is not stored.
+    ///
+    /// # Errors
+    /// `INTERNAL_ERROR` if the body cannot be encoded.
+    pub fn respond(self) -> Result<HttpResponse, Error> {
+        Ok(self.encode()?.into())
+    }
+
     fn encode(self) -> Result<StoredResponse, Error> {
         let body = serde_json::to_string(&self.body).map_err(|error| Problem::internal(&error))?;
         // Never fails, since a status has three digits.
         let status = i16::try_from(self.status.as_u16()).unwrap_or_default();
-        Ok(StoredResponse { status, location: self.location, body })
+        Ok(StoredResponse { status, location: self.location, body, entity_id: self.entity })
     }
 }
 
 /// A response as it is stored.
-#[derive(Queryable, Selectable, Insertable)]
+#[derive(Queryable, Selectable)]
 #[diesel(table_name = idempotent_response, check_for_backend(diesel::pg::Pg))]
 struct StoredResponse {
     status: i16,
     location: Option<String>,
     body: String,
+    entity_id: Option<Uuid>,
 }
 
 impl From<StoredResponse> for HttpResponse {
-    fn from(StoredResponse { status, location, body }: StoredResponse) -> Self {
+    fn from(StoredResponse { status, location, body, .. }: StoredResponse) -> Self {
         let status = u16::try_from(status).ok().and_then(|status| StatusCode::from_u16(status).ok());
         let mut response = Self::build(status.unwrap_or(StatusCode::OK));
         if let Some(location) = location {
@@ -114,36 +138,30 @@ impl Idempotency {
     ///
     /// # Errors
     /// The errors of `work` and of [`Db::tx`]. With a key also [`IDEMPOTENCY_KEY_IN_USE`] while the
-    /// first request runs, and [`IDEMPOTENCY_KEY_REUSED`] after another request.
+    /// first request runs, [`IDEMPOTENCY_KEY_REUSED`] after another request or an erasure, and
+    /// `RATE_LIMITED` if the user has stored [`MAX_RESPONSES`] responses.
     pub async fn run<V: Serialize>(
         &self,
         db: &Db,
         work: impl AsyncFnOnce(&mut Tx) -> Result<Reply<V>, Error>,
     ) -> Result<HttpResponse, Error> {
         let Some(request) = &self.0 else {
-            return Ok(db.tx(work).await?.encode()?.into());
+            return db.tx(work).await?.respond();
         };
         let response = db.tx(async move |tx| {
             lock(tx, request).await?;
             if let Some(stored) = find(tx.conn(), request).await? {
                 return Ok::<_, Error>(stored);
             }
-            let response = work(tx).await?.encode()?;
-            insert(tx, request, &response).await?;
+            let reply = work(tx).await?;
+            let is_stored = reply.status == StatusCode::CREATED;
+            let response = reply.encode()?;
+            if is_stored && !insert(tx, request, &response).await? {
+                return Err(Problem::rate_limited(RETRY_AFTER).into());
+            }
             Ok(response)
         });
         Ok(response.await?.into())
-    }
-
-    /// Responds with a reply that needed no transaction, and stores it if the request has a key.
-    ///
-    /// # Errors
-    /// As [`run`](Self::run).
-    pub async fn respond<V: Serialize>(&self, db: &Db, reply: Reply<V>) -> Result<HttpResponse, Error> {
-        if self.0.is_none() {
-            return Ok(reply.encode()?.into());
-        }
-        self.run(db, async |_| Ok(reply)).await
     }
 
     /// Finds the response to an earlier request with this key.
@@ -192,14 +210,39 @@ async fn find(conn: &mut Conn, request: &KeyedRequest) -> Result<Option<StoredRe
     }
 }
 
-async fn insert(tx: &mut Tx, request: &KeyedRequest, response: &StoredResponse) -> Result<(), Error> {
-    let row = (
-        idempotent_response::actor.eq(&request.actor),
-        idempotent_response::key.eq(&request.key),
-        idempotent_response::fingerprint.eq(request.fingerprint().to_vec()),
-        response,
+/// Stores a response. Returns false if the user has stored [`MAX_RESPONSES`] already.
+async fn insert(tx: &mut Tx, request: &KeyedRequest, response: &StoredResponse) -> Result<bool, Error> {
+    let insert = diesel::sql_query(
+        "insert into idempotent_response (actor, key, fingerprint, status, location, body, entity_id) \
+         select $1, $2, $3, $4, $5, $6, $7 where ( \
+             select count(*) from (select from idempotent_response where actor = $1 limit $8) as stored \
+         ) < $8",
+    )
+    .bind::<Text, _>(&request.actor)
+    .bind::<Text, _>(&request.key)
+    .bind::<Binary, _>(request.fingerprint().to_vec())
+    .bind::<SmallInt, _>(response.status)
+    .bind::<Nullable<Text>, _>(&response.location)
+    .bind::<Text, _>(&response.body)
+    .bind::<Nullable<SqlUuid>, _>(response.entity_id)
+    .bind::<BigInt, _>(MAX_RESPONSES);
+    Ok(Prepared(insert).execute(tx.conn()).await? == 1)
+}
+
+/// Erases the stored responses with an entity, in the transaction that erases the entity. A repeat
+/// of their requests then gets [`IDEMPOTENCY_KEY_REUSED`], and creates nothing.
+///
+/// # Errors
+/// If the database refuses the statement.
+pub async fn erase_responses(tx: &mut Tx, entity: impl Into<Uuid>) -> Result<(), db::Error> {
+    let of_entity = idempotent_response::table.filter(idempotent_response::entity_id.eq(entity.into()));
+    // No request has this fingerprint.
+    let erased = (
+        idempotent_response::fingerprint.eq(vec![0_u8; 16]),
+        idempotent_response::location.eq(None::<String>),
+        idempotent_response::body.eq(""),
     );
-    diesel::insert_into(idempotent_response::table).values(row).execute(tx.conn()).await?;
+    Prepared(diesel::update(of_entity).set(erased)).execute(tx.conn()).await?;
     Ok(())
 }
 

@@ -21,7 +21,7 @@ pub use composition::{
 };
 pub use config::{Config, configure};
 pub use error::Error;
-pub use idempotency::{Idempotency, Reply};
+pub use idempotency::{Idempotency, Reply, erase_responses};
 pub use process::main;
 pub use reads::Reads;
 pub use service::{Role, Service};

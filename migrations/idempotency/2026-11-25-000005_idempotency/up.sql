@@ -10,8 +10,12 @@ create table idempotent_response (
     status smallint not null check (status between 200 and 299),
     location text,
     body text not null,
+    -- The entity in the body, if its erasure has to erase the body, too.
+    entity_id uuid,
     created_at timestamptz not null default clock_timestamp(),
     primary key (actor, key)
 );
 -- Finds the oldest responses, which a job deletes.
 create index idempotent_response_created_at on idempotent_response (created_at);
+-- Finds the responses to erase.
+create index idempotent_response_entity on idempotent_response (entity_id) where entity_id is not null;

@@ -116,7 +116,7 @@ async fn create(
         .run(async |conn| db::deal_state::look_up_creation(conn, object, agent, creator, request).await)
         .await?;
     if let Some(existing) = existing {
-        return idempotency.respond(&app.db, Reply::existing(read_view(lookups, existing).await?)).await;
+        return Reply::existing(read_view(lookups, existing).await?).respond();
     }
     let offered = offered.filter(|offered| reach.covers(offered.object.tenant_id));
     let new = NewDeal {

@@ -95,8 +95,8 @@ pub async fn create_employee(
     let person = PersonDetails { name, email };
     let create = async |tx: &mut _| {
         let created = ops::employee::create_employee(tx, &context, company, user_id, person).await?;
-        let location = format!("/api/identity/employees/{}", created.id);
-        Ok(Reply::created(created).at(location))
+        let id = created.id;
+        Ok(Reply::created(created).at(format!("/api/identity/employees/{id}")).of_erasable(id))
     };
     idempotency.run(&app.db, create).await
 }

@@ -91,8 +91,9 @@ pub async fn create_administrator(
     let person = PersonDetails { name, email };
     let create = async |tx: &mut _| {
         let created = ops::employee::create_administrator(tx, &context, *id, user_id, person).await?;
-        let location = format!("/api/identity/admin/tenants/{id}/employees/{}", created.id);
-        Ok(Reply::created(created).at(location))
+        let user = created.id;
+        let location = format!("/api/identity/admin/tenants/{id}/employees/{user}");
+        Ok(Reply::created(created).at(location).of_erasable(user))
     };
     let response = idempotency.run(&app.db, create).await;
     if response.as_ref().is_err_and(|error| error.is(ROLE_ESCALATION_FORBIDDEN)) {

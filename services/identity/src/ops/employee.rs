@@ -3,6 +3,7 @@
 use ::db::Tx;
 use auth::{CompanyId, Scope, UserId};
 use messaging::outbox;
+use service::erase_responses;
 use time::OffsetDateTime;
 
 use super::access::revoke_access;
@@ -231,6 +232,7 @@ async fn erase(
     }
     record_status_change(tx, &by, now, employee, Some(employee.status), None).await?;
     db::employee::delete(tx, employee.id).await?;
+    erase_responses(tx, employee.id).await?;
     db::tenant::add_to_employees_count(tx, tenant.id, -1).await?;
     let left_at = revoke_access(tx, RevokedSubject::User(employee.id)).await?;
     db::former_employee::record(tx, employee.id, tenant.id, left_at).await?;

@@ -1,7 +1,9 @@
 //! Employees of the caller's company.
 
 use futures_util::future::join_all;
+use reqwest::Method;
 use serde_json::{Value, json};
+use testkit::client::{Client, send};
 
 use crate::{
     EMPLOYEES, add_role, count, create_tenant, each, email, employee_path, guid, list, operator, role,
@@ -140,6 +142,30 @@ async fn removed_employee_is_erased_and_can_be_employed_again() {
     }
     let body = json!({"UserId": bob, "Name": "Борис", "Email": email()});
     operator().post(&next.path("/administrators"), body).await.expect(201);
+}
+
+/// RULE-IDN-011, RULE-ALL-081: a removal erases the stored responses with name and e-mail address. A
+/// repeat of their requests then employs nobody.
+#[tokio::test]
+async fn removed_employee_leaves_no_stored_response() {
+    let tenant = create_tenant("Developer").await;
+    let post = async |by: &Client, path: &str, key: &str, address: &str| {
+        let request = by.request(Method::POST, path).header("Idempotency-Key", key);
+        send(request.json(&json!({"Name": "Борис", "Email": address}))).await
+    };
+    for (by, path) in
+        [(tenant.outside_admin(), EMPLOYEES.to_owned()), (operator(), tenant.path("/administrators"))]
+    {
+        let (key, address) = (guid().to_string(), email());
+        let created = post(&by, &path, &key, &address).await.expect(201);
+        assert_eq!(post(&by, &path, &key, &address).await.expect(201), created);
+        operator().delete(&tenant.path(&format!("/employees/{}", text(&created["Id"])))).await.expect(204);
+        post(&by, &path, &key, &address).await.expect_problem(422, "IDEMPOTENCY_KEY_REUSED");
+        let stored = "select body from idempotent_response where key = $1";
+        let row = service().sql().await.query_one(stored, &[&key]).await.unwrap();
+        assert_eq!(row.get::<_, &str>(0), "", "{path}");
+    }
+    assert_eq!(tenant.read().await["EmployeesCount"], 0);
 }
 
 /// RULE-IDN-008, RULE-IDN-045: employees of an inactive tenant can be read but not changed.

@@ -138,7 +138,8 @@ pub async fn send_message(
     let send = async |tx: &mut _| {
         let (message, is_new) =
             ops::message::send_message(tx, sender, *id, text, client_id, max_per_hour).await?;
-        Ok(if is_new { Reply::created(message) } else { Reply::existing(message) })
+        let id = message.id;
+        Ok(if is_new { Reply::created(message).of_erasable(id) } else { Reply::existing(message) })
     };
     idempotency.run(&app.db, send).await
 }

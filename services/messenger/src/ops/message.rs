@@ -7,6 +7,7 @@ use ::db::{Json, Tx};
 use auth::UserId;
 use futures_util::future::try_join;
 use messaging::outbox;
+use service::erase_responses;
 use time::OffsetDateTime;
 use values::Code;
 
@@ -120,6 +121,7 @@ pub async fn delete_message(
     let mut message = db::message::find(tx, chat.id, id).await?.ok_or(MESSAGE_NOT_FOUND)?;
     if message.delete(by, window, chat.now)? {
         save_change(tx, &chat, &message).await?;
+        erase_responses(tx, message.id).await?;
     }
     Ok(())
 }

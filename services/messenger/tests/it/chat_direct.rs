@@ -1,10 +1,12 @@
 //! Direct chats.
 
+use reqwest::Method;
 use serde_json::{Value, json};
+use testkit::client::send;
 use testkit::guid;
 use uuid::Uuid;
 
-use crate::{CHATS, add, as_user, id_of, open_chat, path, remove, role, roles, send_text, view};
+use crate::{CHATS, add, as_user, id_of, open_chat, path, remove, role, roles, send_text, service, view};
 
 /// Opens the Direct chat of two members of one deal chat.
 pub async fn open(one: Uuid, other: Uuid) -> Uuid {
@@ -36,6 +38,23 @@ async fn users_of_one_deal_chat_open_one_direct_chat() {
     assert_eq!(send_text(id, other, "привет").await["Sequence"], 1);
     assert_eq!(view(id, one).await["UnreadCount"], 1);
     as_user(deal.agent()).get(&path(id, "")).await.expect_problem(404, "MESSENGER_CHAT_NOT_FOUND");
+}
+
+/// RULE-MSG-005, RULE-ALL-081: the response with an existing chat is not stored, because it has a
+/// message of the other user.
+#[tokio::test]
+async fn existing_chat_leaves_no_stored_response() {
+    let (deal, _) = open_chat().await;
+    let chat = open(deal.client, deal.manager).await;
+    send_text(chat, deal.manager, "привет").await;
+    let (me, key) = (as_user(deal.client), guid().to_string());
+    for _ in 0..2 {
+        let request = me.request(Method::POST, CHATS).header("Idempotency-Key", &key);
+        let found = send(request.json(&json!({"UserId": deal.manager}))).await.expect(200);
+        assert_eq!((id_of(&found["Id"]), &found["LastMessage"]["Text"]), (chat, &json!("привет")));
+    }
+    let stored = "select from idempotent_response where key = $1";
+    assert!(service().sql().await.query(stored, &[&key]).await.unwrap().is_empty());
 }
 
 /// RULE-MSG-005, RULE-MSG-019: a Direct chat with a user who shares no deal chat is 404, and with

@@ -1,6 +1,8 @@
 //! Edits and deletions of messages.
 
+use reqwest::Method;
 use serde_json::{Value, json};
+use testkit::client::send;
 use testkit::{guid, text};
 use uuid::Uuid;
 
@@ -66,6 +68,26 @@ async fn deleted_message_keeps_its_place_without_its_text() {
     me.put(&message_path(id, &sent), json!({"Text": "снова"}))
         .await
         .expect_problem(409, "MESSENGER_MESSAGE_DELETED");
+}
+
+/// RULE-MSG-007, RULE-ALL-081: the deletion of a message erases the stored response with its text. A
+/// repeat of the request then sends nothing.
+#[tokio::test]
+async fn deleted_message_leaves_no_stored_response() {
+    let (deal, id) = open_chat().await;
+    let (me, key) = (as_user(deal.client), guid().to_string());
+    let post = async || {
+        let request = me.request(Method::POST, &path(id, "/messages")).header("Idempotency-Key", &key);
+        send(request.json(&json!({"Text": "лишнее"}))).await
+    };
+    let sent = post().await.expect(201);
+    assert_eq!(post().await.expect(201), sent);
+    me.delete(&message_path(id, &sent)).await.expect(204);
+    post().await.expect_problem(422, "IDEMPOTENCY_KEY_REUSED");
+    assert_eq!(view(id, deal.client).await["LastSequence"], 1);
+    let stored = "select body from idempotent_response where key = $1";
+    let row = service().sql().await.query_one(stored, &[&key]).await.unwrap();
+    assert_eq!(row.get::<_, &str>(0), "");
 }
 
 /// RULE-MSG-007, RULE-MSG-022: after 24 h a message is locked. A repeated deletion and an edit to

@@ -175,6 +175,26 @@ async fn key_is_free_after_a_day() {
     assert_ne!(post(&owner, SELECTIONS, &expired, &body).await.expect(201)["Id"], ids[0]);
 }
 
+/// RULE-ALL-081: a user with 20,000 stored responses creates nothing with a new key. Stored responses
+/// are returned, requests without a key succeed, and other users are not affected.
+#[tokio::test]
+async fn key_above_the_limit_of_a_user_is_refused() {
+    let ((id, owner), [known, new]) = (service().user(), [guid(), guid()].map(|key| key.to_string()));
+    let body = json!({"Title": "Spring"});
+    let first = post(&owner, SELECTIONS, &known, &body).await.expect(201);
+    let fill = "insert into idempotent_response (actor, key, fingerprint, status, body) \
+                select $1, n::text, decode(repeat('00', 16), 'hex'), 201, '' from generate_series(2, 20000) as n";
+    service().cached_sql().await.execute(fill, &[&id.to_string()]).await.unwrap();
+    let refused = post(&owner, SELECTIONS, &new, &body).await;
+    assert!(refused.header("retry-after").parse::<u64>().is_ok_and(|wait| wait >= 1));
+    refused.expect_problem(429, "SELECTIONS_RATE_LIMITED");
+    assert_eq!(count(&owner).await, 1);
+    assert_eq!(post(&owner, SELECTIONS, &known, &body).await.expect(201), first);
+    create_selection(&owner).await;
+    let (_, other) = service().user();
+    post(&other, SELECTIONS, &new, &body).await.expect(201);
+}
+
 /// RULE-ALL-080, RULE-ALL-081: if the response of the commit is lost, the problem has no
 /// `Retry-After`. A repeat with the same key returns the first response.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
