@@ -513,6 +513,14 @@ create index feed_import_tenant on feed_import (tenant_id, id desc) where delete
 create index feed_import_updated on feed_import (updated_at) where deleted_at is null;
 create index feed_import_deleted on feed_import (deleted_at) where deleted_at is not null;
 
+-- The number of uploads of each developer in the present hour, which begins with the first upload
+-- after the previous hour.
+create table feed_upload_count (
+    tenant_id uuid primary key references developer (id),
+    hour_began_at timestamptz not null,
+    uploads integer not null
+) with (fillfactor = 80);
+
 -- The file of an import, until its validation.
 create table feed_chunk (
     import_id uuid not null references feed_import (id),

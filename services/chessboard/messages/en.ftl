@@ -29,6 +29,8 @@ CHESSBOARD_FEED_IMPORT_NOT_FOUND = There is no such import
 CHESSBOARD_FEED_IMPORT_IN_PROGRESS = Another import is not finished
     .detail = Apply or delete it first.
 CHESSBOARD_FEED_IMPORT_INVALID_TRANSITION = The state of the import does not allow this
+CHESSBOARD_FEED_UPLOADS_LIMIT_EXCEEDED = Too many files have been uploaded
+    .detail = A developer can upload at most { $max } files in an hour. Try again after the time in Retry-After.
 CHESSBOARD_CONCURRENCY_CONFLICT = The data has changed since you read it
     .detail = Read it again and repeat your change.
 

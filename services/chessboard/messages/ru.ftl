@@ -29,6 +29,8 @@ CHESSBOARD_FEED_IMPORT_NOT_FOUND = Такой загрузки нет
 CHESSBOARD_FEED_IMPORT_IN_PROGRESS = Другая загрузка не завершена
     .detail = Сначала примените или удалите её.
 CHESSBOARD_FEED_IMPORT_INVALID_TRANSITION = Состояние загрузки не допускает этого
+CHESSBOARD_FEED_UPLOADS_LIMIT_EXCEEDED = Загружено слишком много файлов
+    .detail = За час застройщик может загрузить не более { $max } файлов. Повторите попытку через время, указанное в Retry-After.
 CHESSBOARD_CONCURRENCY_CONFLICT = Данные изменились после того, как вы их прочитали
     .detail = Прочитайте их снова и повторите изменение.
 

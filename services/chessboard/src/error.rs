@@ -2,7 +2,7 @@
 
 use values::Code;
 
-use crate::domain::{MAX_BUILDINGS, MAX_GRID_OBJECTS};
+use crate::domain::{CHART_MAX_UPLOADS, MAX_BUILDINGS, MAX_GRID_OBJECTS};
 
 pub use service::Error;
 pub use web::FORBIDDEN;
@@ -43,5 +43,9 @@ pub const FEED_IMPORT_NOT_FOUND: Code = Code::new(404, "CHESSBOARD_FEED_IMPORT_N
 /// The developer has an import that is not finished.
 pub const FEED_IMPORT_IN_PROGRESS: Code = Code::new(409, "CHESSBOARD_FEED_IMPORT_IN_PROGRESS");
 pub const FEED_IMPORT_INVALID_TRANSITION: Code = Code::new(409, "CHESSBOARD_FEED_IMPORT_INVALID_TRANSITION");
+/// The developer has uploaded the maximum number of files in this hour.
+pub const FEED_UPLOADS_LIMIT_EXCEEDED: Code = Code::new(429, "CHESSBOARD_FEED_UPLOADS_LIMIT_EXCEEDED")
+    .with_arg("max", CHART_MAX_UPLOADS as u64)
+    .retry_after(3_600);
 /// The caller's version is outdated, or the caller lost a race.
 pub const CONFLICT: Code = Code::conflict("CHESSBOARD_CONCURRENCY_CONFLICT");

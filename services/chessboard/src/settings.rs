@@ -19,6 +19,8 @@ pub struct Settings {
     pub catalog_index_mib: u16,
     /// Days after which an import without a change is deleted.
     pub feed_retention_days: NonZeroU16,
+    /// Maximum number of files that a developer uploads in an hour. `None` means no limit.
+    pub feed_max_uploads_per_hour: Option<NonZeroU32>,
 }
 
 impl Settings {
@@ -60,6 +62,11 @@ impl Settings {
             const { NonZeroU16::new(30).unwrap() },
             "time after its last change in which an import of a feed is kept, in days",
         );
+        let feed_max_uploads_per_hour = env.with_default(
+            "FEED_MAX_UPLOADS_PER_HOUR",
+            0,
+            "maximum number of files of feeds that a developer uploads in an hour; 0 for no limit",
+        );
         Some(Self {
             currency: currency?,
             phone_region: phone_region?,
@@ -69,6 +76,7 @@ impl Settings {
             guest_reads_per_minute: guest_reads_per_minute?,
             catalog_index_mib: catalog_index_mib?,
             feed_retention_days: feed_retention_days?,
+            feed_max_uploads_per_hour: NonZeroU32::new(feed_max_uploads_per_hour?),
         })
     }
 }

@@ -4,7 +4,7 @@ use ::db::{Conn, Json, Prepared, Tx};
 use ::web::{CursorPage, CursorPaging};
 use auth::CompanyId;
 use diesel::prelude::*;
-use diesel::sql_types::{BigInt, Binary, Integer, Nullable, Uuid as SqlUuid};
+use diesel::sql_types::{BigInt, Binary, Integer, Nullable, Timestamptz, Uuid as SqlUuid};
 use diesel_async::RunQueryDsl;
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
@@ -21,6 +21,34 @@ pub struct IgnoredElement {
     /// The path below `offer`. `*` counts the elements beyond the first 100 names.
     pub name: String,
     pub count: u64,
+}
+
+/// The number of uploads of a developer since `hour_began_at`.
+#[derive(Clone, Copy, Debug, QueryableByName)]
+pub struct UploadsInHour {
+    #[diesel(sql_type = Integer)]
+    pub uploads: i32,
+    #[diesel(sql_type = Timestamptz)]
+    pub hour_began_at: OffsetDateTime,
+}
+
+/// Counts one more upload of a developer at this time.
+pub async fn count_upload(
+    tx: &mut Tx,
+    tenant: CompanyId,
+    now: OffsetDateTime,
+) -> Result<UploadsInHour, ::db::Error> {
+    let count = diesel::sql_query(
+        "insert into feed_upload_count as counted (tenant_id, hour_began_at, uploads) values ($1, $2, 1) \
+         on conflict (tenant_id) do update set \
+             hour_began_at = case when counted.hour_began_at <= $2 - interval '1 hour' then $2 \
+                                  else counted.hour_began_at end, \
+             uploads = case when counted.hour_began_at <= $2 - interval '1 hour' then 1 \
+                            else counted.uploads + 1 end \
+         returning uploads, hour_began_at",
+    );
+    let count = count.bind::<SqlUuid, _>(tenant).bind::<Timestamptz, _>(now);
+    Ok(Prepared(count).get_result(tx.conn()).await?)
 }
 
 /// An import with its ignored elements.

@@ -1,5 +1,7 @@
 //! An import of a feed.
 
+use std::num::NonZeroU32;
+
 use auth::{CompanyId, UserId};
 use diesel::pg::Pg;
 use diesel::prelude::*;
@@ -8,7 +10,7 @@ use values::Code;
 
 use super::{BuildingId, FeedImportId, FeedUploadId};
 use crate::db::schema::feed_import;
-use crate::error::{CONFLICT, FEED_IMPORT_INVALID_TRANSITION};
+use crate::error::{CONFLICT, FEED_IMPORT_INVALID_TRANSITION, FEED_UPLOADS_LIMIT_EXCEEDED};
 
 values::text_enum! {
     /// The state of an import.
@@ -151,6 +153,28 @@ impl FeedImport {
         self.state = state;
         self.updated_at = now;
     }
+}
+
+/// The default of `FEED_MAX_UPLOADS_PER_HOUR` in the charts: up to 1.25 GiB for each developer.
+pub const CHART_MAX_UPLOADS: u32 = 20;
+
+/// Checks the uploads of an hour, the new one included.
+///
+/// # Errors
+/// [`FEED_UPLOADS_LIMIT_EXCEEDED`] with the rest of the hour as `Retry-After`.
+pub fn check_uploads(
+    uploads: i32,
+    hour_began_at: OffsetDateTime,
+    max: NonZeroU32,
+    now: OffsetDateTime,
+) -> Result<(), Code> {
+    if u32::try_from(uploads).is_ok_and(|uploads| uploads <= max.get()) {
+        return Ok(());
+    }
+    // Rounded up, so that a retry after the wait belongs to the next hour.
+    let wait = (hour_began_at + time::Duration::HOUR - now).whole_seconds() + 1;
+    let wait = u16::try_from(wait.max(1)).unwrap_or(u16::MAX);
+    Err(FEED_UPLOADS_LIMIT_EXCEEDED.with_arg("max", max.get().into()).retry_after(wait))
 }
 
 #[cfg(test)]

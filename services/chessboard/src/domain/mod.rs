@@ -45,7 +45,7 @@ pub use developer::{
 pub use developer_field::DeveloperField;
 pub use edit::Edit;
 pub use external_id::{Edited, ExternalId, ExternalIdEdit};
-pub use feed_import::{FeedBuildingState, FeedImport, FeedImportState};
+pub use feed_import::{CHART_MAX_UPLOADS, FeedBuildingState, FeedImport, FeedImportState, check_uploads};
 pub use highlights::Highlights;
 pub use log::LogEntry;
 pub use names::{DeveloperName, LegalName};

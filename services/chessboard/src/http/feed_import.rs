@@ -85,7 +85,8 @@ pub async fn upload_feed_file(
     mut body: BodyStream<MAX_FEED_BYTES>,
 ) -> Result<impl Responder, Error> {
     let (tenant, id) = (permitted.granted, *id);
-    let begin = async |tx: &mut _| ops::feed_import::begin_upload(tx, tenant, id, clock::now()).await;
+    let (max, now) = (app.settings.feed_max_uploads_per_hour, clock::now());
+    let begin = async |tx: &mut _| ops::feed_import::begin_upload(tx, tenant, id, max, now).await;
     let upload = app.db.tx(begin).await?;
     let mut bytes = 0;
     for position in 0.. {

@@ -1,6 +1,7 @@
 //! Use cases of imports of feeds.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::num::NonZeroU32;
 
 use ::db::Tx;
 use auth::{CompanyId, UserId};
@@ -14,11 +15,12 @@ use super::project::{check_version, lock_developer};
 use super::property_object::save;
 use crate::db;
 use crate::db::feed_change::{FeedBuilding, FeedChangeKind, FieldChange, NewChange};
+use crate::db::feed_import::UploadsInHour;
 use crate::db::feed_offer::NewProblem;
 use crate::domain::feed::{BuildingPlan, PlanContext, plan_building};
 use crate::domain::{
     Building, BuildingId, Edit, FeedBuildingState, FeedImport, FeedImportId, FeedUploadId, ObjectChange,
-    ObjectFacts, PropertyObject, PropertyObjectId,
+    ObjectFacts, PropertyObject, PropertyObjectId, check_uploads,
 };
 use crate::error::{
     BUILDING_NOT_FOUND, DEVELOPER_NOT_FOUND, Error, FEED_IMPORT_NOT_FOUND, PROJECT_NOT_FOUND,
@@ -69,15 +71,24 @@ async fn lock(tx: &mut Tx, tenant: CompanyId, id: FeedImportId) -> Result<FeedIm
 /// Begins the upload of a file. Another upload that has not ended loses its file.
 ///
 /// # Errors
-/// As [`lock`] and [`FeedImport::begin_upload`].
+/// As [`lock`] and [`FeedImport::begin_upload`], and
+/// [`FEED_UPLOADS_LIMIT_EXCEEDED`](crate::error::FEED_UPLOADS_LIMIT_EXCEEDED) if the developer has
+/// begun `max_per_hour` uploads in this hour.
 pub async fn begin_upload(
     tx: &mut Tx,
     tenant: CompanyId,
     id: FeedImportId,
+    max_per_hour: Option<NonZeroU32>,
     now: OffsetDateTime,
 ) -> Result<FeedUploadId, Error> {
     let mut import = lock(tx, tenant, id).await?;
     let upload = import.begin_upload(now)?;
+    if let Some(max) = max_per_hour {
+        // An import can be deleted and created again, so the developer is counted.
+        let UploadsInHour { uploads, hour_began_at } =
+            db::feed_import::count_upload(tx, tenant, now).await?;
+        check_uploads(uploads, hour_began_at, max, now)?;
+    }
     db::feed_import::save(tx, &mut import).await?;
     // Repeated uploads would otherwise fill the database. Another upload waits for the import's
     // lock before it begins, so this statement never deletes the parts of a later one.

@@ -2,18 +2,23 @@
 
 use std::fmt::Write as _;
 
+use chessboard::Service;
 use futures_util::future::join;
+use reqwest::Method;
 use serde_json::{Value, json};
+use testkit::client::{Client, send};
+use testkit::dedicated::DedicatedService;
 use testkit::held::HeldLocks;
+use testkit::languages::code_in_each_language;
 use testkit::{eventually, guid};
 use uuid::Uuid;
 
-use crate::catalog_fill::execute_sql;
+use crate::catalog_fill::{execute_sql, single_building_catalog};
 use crate::feed_imports::{
-    apply, create, feed, import, import_path, offer, only_building, send_file, wait_for,
+    IMPORTS, apply, create, feed, import, import_path, offer, only_building, send_file, wait_for,
 };
 use crate::objects::{CANCELLED, book_object, deliver_deal_event, flats, published_house};
-use crate::{id_of, service};
+use crate::{MANAGE, id_of, service, user_claims};
 
 /// Returns the bytes of a text as hexadecimal digits.
 fn hex(text: &str) -> String {
@@ -212,4 +217,35 @@ async fn offers_beyond_5000_of_a_building_are_rejected() {
     let row = service().sql().await.query_one(&rejected, &[]).await.unwrap();
     let figures: [i64; 4] = std::array::from_fn(|at| row.get(at));
     assert_eq!(figures, [2_100, 2_100, 5_000, 7_099]);
+}
+
+/// RULE-CHS-077, RULE-ALL-010: an upload above the limit of an hour is refused, also for another
+/// import. Another developer has a limit of its own, and the next hour has the whole limit.
+#[tokio::test]
+async fn upload_above_the_limit_is_refused() {
+    let own = DedicatedService::start::<Service>(&[("FEED_MAX_UPLOADS_PER_HOUR", "2")]);
+    let catalogs = [single_building_catalog(), single_building_catalog()];
+    for catalog in &catalogs {
+        catalog.fill(&own).await;
+    }
+    let [by, other] =
+        catalogs.map(|catalog| own.caller(&user_claims(Some(catalog.developers[0].id), &[MANAGE])));
+    let create = async |by: &Client| id_of(&by.post(IMPORTS, json!({})).await.expect(201)["Id"]);
+    let upload = |by: &Client, import| by.request(Method::PUT, &import_path(import, "/file")).body("x");
+    for _ in 0..2 {
+        let import = create(&by).await;
+        send(upload(&by, import)).await.expect(200);
+        by.delete(&import_path(import, "")).await.expect(204);
+    }
+    let import = create(&by).await;
+    let refused = send(upload(&by, import)).await;
+    let wait = refused.header("retry-after").parse::<u64>().unwrap();
+    assert!((3_500..=3_601).contains(&wait), "{wait}");
+    refused.expect_problem(429, "CHESSBOARD_FEED_UPLOADS_LIMIT_EXCEEDED");
+    code_in_each_language(|| upload(&by, import)).await;
+    assert_eq!(by.get(&import_path(import, "")).await.expect(200)["State"], "Created");
+    send(upload(&other, create(&other).await)).await.expect(200);
+    let later = "update feed_upload_count set hour_began_at = hour_began_at - interval '1 hour'";
+    execute_sql(&own, later).await;
+    send(upload(&by, import)).await.expect(200);
 }
