@@ -5,7 +5,7 @@ use ::web::{CursorPage, CursorPaging};
 use auth::{CompanyId, UserId};
 use diesel::pg::Pg;
 use diesel::prelude::*;
-use diesel::sql_types::{Array, BigInt, Timestamptz};
+use diesel::sql_types::{Array, BigInt, Bool, Text, Timestamptz, Uuid as SqlUuid};
 use diesel_async::RunQueryDsl;
 use serde::{Deserialize, Serialize};
 use service::list;
@@ -106,6 +106,27 @@ pub struct StatusChange {
     #[diesel(column_name = actor_user_id)]
     pub by_user_id: UserId,
     pub at: OffsetDateTime,
+}
+
+/// Returns true if the log has `count` or more refused grants of an actor in the last hour.
+pub async fn has_recent_refusals(conn: &mut Conn, actor: UserId, count: i64) -> Result<bool, ::db::Error> {
+    let recent = diesel::sql_query(
+        "select count(*) >= $2 as is_reached from ( \
+             select from audit_entry \
+             where actor_user_id = $1 and at > clock_timestamp() - interval '1 hour' and action = $3 limit $2 \
+         ) as recent",
+    )
+    .bind::<SqlUuid, _>(actor)
+    .bind::<BigInt, _>(count)
+    .bind::<Text, _>(AuditAction::RoleGrantRefused);
+    let Reached { is_reached } = Prepared(recent).get_result(conn).await?;
+    Ok(is_reached)
+}
+
+#[derive(QueryableByName)]
+struct Reached {
+    #[diesel(sql_type = Bool)]
+    is_reached: bool,
 }
 
 pub async fn append(tx: &mut Tx, entry: AuditEntry) -> Result<(), ::db::Error> {

@@ -144,7 +144,12 @@ pub async fn record_refused_administrator(
     record_refusals(tx, context, company, company.into(), slice::from_ref(&role)).await
 }
 
-/// Records refused grants of `roles` to `subject`.
+/// Maximum number of refused grants of an actor that are recorded in an hour. The database refuses to
+/// delete entries, so an actor could otherwise fill it.
+const MAX_REFUSALS_PER_HOUR: i64 = 1_000;
+
+/// Records refused grants of `roles` to `subject`, unless the actor has been refused
+/// [`MAX_REFUSALS_PER_HOUR`] times in the last hour.
 pub(super) async fn record_refusals(
     tx: &mut Tx,
     context: &ActorContext<'_>,
@@ -152,6 +157,10 @@ pub(super) async fn record_refusals(
     subject: Uuid,
     roles: &[Role],
 ) -> Result<(), Error> {
+    // The check precedes the lock, so further refusals delay no other change of the company.
+    if db::audit::has_recent_refusals(tx.conn(), context.actor.user_id, MAX_REFUSALS_PER_HOUR).await? {
+        return Ok(());
+    }
     // The times of a company's entries increase, because each writer holds this lock.
     db::tenant::lock(tx, company).await?;
     let (now, _) = db::employment::find_record(tx.conn(), context.actor.user_id).await?;

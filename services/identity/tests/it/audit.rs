@@ -146,6 +146,37 @@ async fn refused_escalation_writes_an_entry() {
     assert_eq!((&entries[before]["From"], &entries[before]["To"]), (&Value::Null, &Value::Null));
 }
 
+/// RULE-IDN-014: of one actor, 1,000 refused grants in an hour are recorded. Further ones are refused
+/// without an entry, and those of another actor are recorded.
+#[tokio::test]
+async fn refused_grants_above_the_limit_leave_no_entry() {
+    let tenant = create_tenant("Developer").await;
+    let bob = tenant.employee().await;
+    let [many, other] = [(); 2].map(|()| claims_with(Some(tenant.0), &["identity.employee-roles.manage"]));
+    let refuse = async |claims: &Claims| {
+        let refused = add_role(&service().caller(claims), bob, 3).await;
+        refused.expect_problem(403, "IDENTITY_ROLE_ESCALATION_FORBIDDEN");
+    };
+    let fill = "insert into audit_entry (id, at, action, tenant_id, subject_id, actor_user_id, changed_fields) \
+        select gen_random_uuid(), clock_timestamp() - $3::text::interval, 'RoleGrantRefused', \
+            $1::text::uuid, $1::text::uuid, $2::text::uuid, '{}' from generate_series(1, $4::bigint)";
+    let sql = service().sql().await;
+    let recorded = async |claims: &Claims| {
+        let count = "select count(*) from audit_entry where actor_user_id::text = $1";
+        sql.query_one(count, &[&claims.sub]).await.unwrap().get::<_, i64>(0)
+    };
+    let id = tenant.0.to_string();
+    for (age, count) in [("61 minutes", 2_000_i64), ("59 minutes", 999)] {
+        sql.execute(fill, &[&id, &many.sub, &age, &count]).await.unwrap();
+    }
+    refuse(&many).await;
+    assert_eq!(recorded(&many).await, 3_000);
+    refuse(&many).await;
+    assert_eq!(recorded(&many).await, 3_000);
+    refuse(&other).await;
+    assert_eq!(recorded(&other).await, 1);
+}
+
 /// RULE-IDN-014: the entry of a refused grant has the trace of its request.
 #[tokio::test]
 async fn refused_grant_has_the_trace_of_its_request() {
