@@ -155,9 +155,8 @@ mod tests {
             }},
             "Shelf": {"type": "object", "properties": {"Status": {"$ref": "#/components/schemas/Status"}}},
         }}});
-        let example = |name: &str| {
-            example_of(&json!({"$ref": format!("#/components/schemas/{name}")}), &document)
-        };
+        let example =
+            |name: &str| example_of(&json!({"$ref": format!("#/components/schemas/{name}")}), &document);
         assert_eq!(example("PostView"), json!({"PublishAt": null, "Status": "Published"}));
         assert_eq!(example("Shelf"), json!({"Status": "Draft"}));
     }

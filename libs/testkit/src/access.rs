@@ -337,7 +337,8 @@ impl Operation {
         let errors = response.body["errors"].as_array().into_iter().flatten();
         // The time of an example passes.
         let is_past = |error: &Value| {
-            error["code"] == "out_of_bounds" && error["field"].as_str().is_some_and(|field| field.ends_with("At"))
+            error["code"] == "out_of_bounds"
+                && error["field"].as_str().is_some_and(|field| field.ends_with("At"))
         };
         let invalid = errors.filter(|error| !is_past(error));
         invalid.map(|error| format!("{}: the example is invalid: {error}", self.id)).collect()

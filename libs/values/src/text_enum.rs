@@ -56,9 +56,8 @@ macro_rules! text_enum {
 /// of its values.
 #[doc(hidden)]
 pub fn describe_values(about: &[&str], values: &[(&str, &[&str])]) -> String {
-    let join = |lines: &[&str], separator| {
-        lines.iter().map(|line| line.trim()).collect::<Vec<_>>().join(separator)
-    };
+    let join =
+        |lines: &[&str], separator| lines.iter().map(|line| line.trim()).collect::<Vec<_>>().join(separator);
     let mut description = join(about, "\n");
     let described = values.iter().filter(|(_, about)| !about.is_empty());
     for (at, (value, about)) in described.enumerate() {

@@ -169,26 +169,25 @@ async fn build(
 ) -> Result<CachedFeed, Unfinished> {
     let slot = acquire(&feeds.builds).await?;
     let mut build = Build::new(db.clone(), developer, found);
-    let mut built = Vec::new();
+    let mut feed = Vec::new();
     while !build.is_finished {
         let (gzip, rest) = build.next().await?;
         build = rest;
-        built.extend_from_slice(&gzip);
-        if built.len() > MAX_CACHED_BYTES {
+        feed.extend_from_slice(&gzip);
+        if feed.len() > MAX_CACHED_BYTES {
             // The client decides how long the rest takes, so other builds get the slot.
             drop(slot);
             let slot = acquire(&feeds.large_feeds).await?;
-            return Err(Unfinished::Large(Box::new(LargeFeed { beginning: built.into(), build, slot })));
+            return Err(Unfinished::Large(Box::new(LargeFeed { beginning: feed.into(), build, slot })));
         }
     }
-    Ok(CachedFeed { version: found.version.clone(), gzip: built.into() })
+    Ok(CachedFeed { version: found.version.clone(), gzip: feed.into() })
 }
 
 /// Waits for one of the slots of the process.
 async fn acquire(slots: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, Problem> {
     let slot = timeout(SLOT_TIMEOUT, Arc::clone(slots).acquire_owned()).await;
-    slot.map_err(|_| Problem::unavailable(&"too many feeds"))?
-        .map_err(|closed| Problem::unavailable(&closed))
+    slot.map_err(|_| Problem::unavailable(&"too many feeds"))?.map_err(|closed| Problem::unavailable(&closed))
 }
 
 /// A feed that is being built.
@@ -295,13 +294,11 @@ impl LargeFeed {
 
 /// Sends a message until `deadline`. Returns false if the client is too slow or gone.
 async fn send_until<T>(deadline: Instant, sender: &mpsc::Sender<T>, message: T) -> bool {
-    match timeout_at(deadline, sender.send(message)).await {
-        Ok(sent) => sent.is_ok(),
-        Err(_) => {
-            tracing::info!("ended the build of a feed because the client read too slowly");
-            false
-        }
-    }
+    let Ok(sent) = timeout_at(deadline, sender.send(message)).await else {
+        tracing::info!("ended the build of a feed because the client read too slowly");
+        return false;
+    };
+    sent.is_ok()
 }
 
 /// Returns the body of the chunks that a task sends.

@@ -40,17 +40,15 @@ pub const AMOUNT_OUT_OF_TOLERANCE: Code = Code::new(422, "CRM_AMOUNT_OUT_OF_TOLE
 /// The selection is unknown, deleted or not the client's, or it has had a collaborator.
 pub const SELECTION_NOT_OF_CLIENT: Code = Code::new(422, "CRM_SELECTION_NOT_OF_CLIENT");
 /// The user has created the maximum number of deals of this developer in this hour.
-pub const DEALS_LIMIT_EXCEEDED: Code = Code::new(429, "CRM_DEALS_LIMIT_EXCEEDED")
-    .with_arg("max", CHART_MAX_DEALS as u64)
-    .retry_after(3_600);
+pub const DEALS_LIMIT_EXCEEDED: Code =
+    Code::new(429, "CRM_DEALS_LIMIT_EXCEEDED").with_arg("max", CHART_MAX_DEALS as u64).retry_after(3_600);
 /// The client has got the maximum number of deals of this developer on this day.
 pub const CLIENT_DEALS_LIMIT_EXCEEDED: Code = Code::new(429, "CRM_CLIENT_DEALS_LIMIT_EXCEEDED")
     .with_arg("max", CHART_MAX_DEALS_OF_CLIENT as u64)
     .retry_after(3_600);
 /// The user has written the maximum number of notes to deals of this developer in this hour.
-pub const NOTES_LIMIT_EXCEEDED: Code = Code::new(429, "CRM_NOTES_LIMIT_EXCEEDED")
-    .with_arg("max", CHART_MAX_NOTES as u64)
-    .retry_after(3_600);
+pub const NOTES_LIMIT_EXCEEDED: Code =
+    Code::new(429, "CRM_NOTES_LIMIT_EXCEEDED").with_arg("max", CHART_MAX_NOTES as u64).retry_after(3_600);
 pub const DEVELOPER_NOT_FOUND: Code = Code::new(404, "CRM_DEVELOPER_NOT_FOUND");
 pub const STEP_NOT_FOUND: Code = Code::new(404, "CRM_STEP_NOT_FOUND");
 pub const PIPELINE_STEP_GROUP_FIXED: Code = Code::new(422, "CRM_PIPELINE_STEP_GROUP_FIXED");

@@ -47,7 +47,10 @@ impl Browser {
         let mut signals = Signals::listen()?;
         if Lock::holder("up")?.is_some() {
             let stack = Stack::running()?;
-            ensure!(!self.media || stack.livekit_url.is_some(), "the stack runs without --media; stop it, or start it with `cargo dev up --media`");
+            ensure!(
+                !self.media || stack.livekit_url.is_some(),
+                "the stack runs without --media; stop it, or start it with `cargo dev up --media`"
+            );
             return self.play(&stack, &mut signals).await;
         }
         let mut running = Running::new()?;

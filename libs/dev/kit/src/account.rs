@@ -31,7 +31,9 @@ impl Account {
                 return Ok(Self(Some((user.uid.as_raw(), user.gid.as_raw()))));
             }
         }
-        bail!("PostgreSQL refuses to run as root, and there is neither a user `postgres` nor `nobody`: create one, run as another user, or set DATABASE_URL")
+        bail!(
+            "PostgreSQL refuses to run as root, and there is neither a user `postgres` nor `nobody`: create one, run as another user, or set DATABASE_URL"
+        )
     }
 
     /// Returns true if this process is root, so that servers need another account.

@@ -232,8 +232,8 @@ mod tests {
         assert_eq!(about["services"][0]["ready"], false);
     }
 
-    #[test]
-    fn each_service_has_a_description_in_russian() {
+    #[actix_web::test]
+    async fn each_service_has_a_description_in_russian() {
         let (_, _, words) = FILES.into_iter().find(|(name, ..)| *name == "words.js").unwrap();
         for service in services::all() {
             assert!(words.contains(&format!("\"service.{}\": ", service.name)), "{}", service.name);

@@ -458,7 +458,8 @@ mod tests {
         let nightly = read(&text(".github/workflows/nightly.yml"));
         let gateway = &compose["services"]["gateway"];
         let checked = gateway["healthcheck"]["test"][1].as_str().unwrap();
-        let checked = checked.strip_prefix("for service in ").and_then(|rest| rest.split_once(';')).unwrap().0;
+        let checked =
+            checked.strip_prefix("for service in ").and_then(|rest| rest.split_once(';')).unwrap().0;
         let mutants = nightly["jobs"]["mutants"]["strategy"]["matrix"]["package"].as_array().unwrap();
         let (owners, images) = (text(".github/CODEOWNERS"), text("docker/bake.hcl"));
         for ServiceEntry { name, .. } in all() {

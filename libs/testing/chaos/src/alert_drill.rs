@@ -126,7 +126,10 @@ fn ensure_own_alerts_are_drilled() -> anyhow::Result<()> {
         let values = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
         let values: Value = yaml_serde::from_str(&values)?;
         let own = &values["app"]["prometheusRule"]["own"];
-        ensure!(own.is_null() || SERVICES.contains(&service), "{service} has alerts that are not drilled: {own}");
+        ensure!(
+            own.is_null() || SERVICES.contains(&service),
+            "{service} has alerts that are not drilled: {own}"
+        );
     }
     Ok(())
 }

@@ -7,7 +7,10 @@ use utoipa::openapi::schema::{ObjectBuilder, Type};
 
 /// The headers of a response to a guest.
 const HEADERS: [(&str, &str); 3] = [
-    ("Cache-Control", "`public, max-age=0, must-revalidate` for a request without `Authorization`, else `no-store`"),
+    (
+        "Cache-Control",
+        "`public, max-age=0, must-revalidate` for a request without `Authorization`, else `no-store`",
+    ),
     ("ETag", "The weak tag of the response, for a request without `Authorization`"),
     ("Vary", "`Authorization, Accept-Encoding`"),
 ];

@@ -115,8 +115,11 @@ fn add_examples(paths: &mut Paths, components: &Components) {
         {
             let schema: Value = json!(content.schema);
             let is_json = is_json(media_type);
-            content.example =
-                if is_json { Some(example_of(&schema, &schemas)) } else { declared_example(&schema, &schemas) };
+            content.example = if is_json {
+                Some(example_of(&schema, &schemas))
+            } else {
+                declared_example(&schema, &schemas)
+            };
         }
     };
     for (_, operation) in paths.paths.values_mut().flat_map(operations) {

@@ -1,7 +1,7 @@
 //! Files in API documents.
 
-use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, Schema, SchemaFormat, Type};
 use utoipa::openapi::RefOr;
+use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, Schema, SchemaFormat, Type};
 use utoipa::{PartialSchema, ToSchema};
 
 /// The bytes of a file, for API documents: `inline(FileContent) = "application/octet-stream"`.

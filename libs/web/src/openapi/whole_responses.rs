@@ -73,7 +73,9 @@ mod tests {
             ContentBuilder::new().schema(Some(Ref::from_schema_name(name))).build()
         };
         let operation = OperationBuilder::new()
-            .request_body(Some(RequestBodyBuilder::new().content("application/json", content("Cover")).build()))
+            .request_body(Some(
+                RequestBodyBuilder::new().content("application/json", content("Cover")).build(),
+            ))
             .response("200", ResponseBuilder::new().content("application/json", content("Book")).build());
         let mut paths = Paths::new();
         paths.add_path_operation("/books", vec![HttpMethod::Post], operation.build());

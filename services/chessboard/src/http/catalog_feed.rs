@@ -62,7 +62,8 @@ pub async fn get_catalog_feed(
         response.insert_header((CONTENT_ENCODING, "gzip"));
     }
     response.content_type("text/xml; charset=utf-8");
-    let caller = caller.actor.map_or_else(|| IpAddr::from(address).to_string(), |user| user.user_id.to_string());
+    let caller =
+        caller.actor.map_or_else(|| IpAddr::from(address).to_string(), |user| user.user_id.to_string());
     let body = read_feed(app.public_feeds.clone(), app.db.clone(), *id, found, caller, is_compressed).await?;
     Ok(response.streaming(body))
 }

@@ -33,9 +33,9 @@ use crate::error::{
     DEVELOPER_COMPANY_NOT_ACTIVE, DEVELOPER_COMPANY_NOT_FOUND, DEVELOPER_FIELD_SYNC_MANAGED,
     DEVELOPER_HAS_LIVE_PROJECTS, DEVELOPER_INVALID_TRANSITION, DEVELOPER_NOT_FOUND,
     DEVELOPER_PUBLISH_INCOMPLETE, DEVELOPER_TALENT_DUPLICATE, EXTERNAL_ID_TAKEN, FEED_IMPORT_IN_PROGRESS,
-    FEED_IMPORT_INVALID_TRANSITION, FEED_IMPORT_NOT_FOUND, FEED_UPLOADS_LIMIT_EXCEEDED, FORBIDDEN, PROJECT_DEVELOPER_NOT_PUBLISHED,
-    PROJECT_INVALID_TRANSITION, PROJECT_NOT_FOUND, PROPERTY_OBJECT_HELD, PROPERTY_OBJECT_NOT_FOUND,
-    PROPERTY_OBJECT_NUMBER_TAKEN, PROPERTY_OBJECTS_LIMIT_EXCEEDED,
+    FEED_IMPORT_INVALID_TRANSITION, FEED_IMPORT_NOT_FOUND, FEED_UPLOADS_LIMIT_EXCEEDED, FORBIDDEN,
+    PROJECT_DEVELOPER_NOT_PUBLISHED, PROJECT_INVALID_TRANSITION, PROJECT_NOT_FOUND, PROPERTY_OBJECT_HELD,
+    PROPERTY_OBJECT_NOT_FOUND, PROPERTY_OBJECT_NUMBER_TAKEN, PROPERTY_OBJECTS_LIMIT_EXCEEDED,
 };
 
 /// The public listener: operations of managers and administrators, and the catalog of guests.
@@ -108,7 +108,9 @@ fn catalog(routes: &mut Routes<'_>) {
 
 fn own_developer(routes: &mut Routes<'_>) {
     routes
-        .service(developer::get_my_developer.requires::<Permitted<ManageOwnDeveloper>>().refuses(READ_REFUSALS))
+        .service(
+            developer::get_my_developer.requires::<Permitted<ManageOwnDeveloper>>().refuses(READ_REFUSALS),
+        )
         .service(
             developer::update_my_developer
                 .requires::<Permitted<ManageOwnDeveloper>>()
@@ -125,7 +127,9 @@ fn own_developer(routes: &mut Routes<'_>) {
             developer::hide_my_developer.requires::<Permitted<ManageOwnDeveloper>>().refuses(HIDE_REFUSALS),
         )
         .service(
-            developer::withdraw_my_developer.requires::<Permitted<ManageOwnDeveloper>>().refuses(HIDE_REFUSALS),
+            developer::withdraw_my_developer
+                .requires::<Permitted<ManageOwnDeveloper>>()
+                .refuses(HIDE_REFUSALS),
         )
         .service(
             developer::list_my_developer_events
@@ -241,7 +245,9 @@ fn buildings(routes: &mut Routes<'_>) {
                 .refuses(PROJECT_REFUSALS)
                 .refuses([BUILDINGS_LIMIT_EXCEEDED, EXTERNAL_ID_TAKEN]),
         )
-        .service(building::get_building.requires::<Permitted<ManageOwnDeveloper>>().refuses(BUILDING_REFUSALS))
+        .service(
+            building::get_building.requires::<Permitted<ManageOwnDeveloper>>().refuses(BUILDING_REFUSALS),
+        )
         .service(
             building::update_building
                 .requires::<Permitted<ManageOwnDeveloper>>()
@@ -357,10 +363,14 @@ fn feed_imports(routes: &mut Routes<'_>) {
                 ]),
         )
         .service(
-            feed_import::list_feed_problems.requires::<Permitted<ManageOwnDeveloper>>().refuses(FEED_REFUSALS),
+            feed_import::list_feed_problems
+                .requires::<Permitted<ManageOwnDeveloper>>()
+                .refuses(FEED_REFUSALS),
         )
         .service(
-            feed_import::list_feed_buildings.requires::<Permitted<ManageOwnDeveloper>>().refuses(FEED_REFUSALS),
+            feed_import::list_feed_buildings
+                .requires::<Permitted<ManageOwnDeveloper>>()
+                .refuses(FEED_REFUSALS),
         )
         .service(
             feed_import::list_feed_changes.requires::<Permitted<ManageOwnDeveloper>>().refuses(FEED_REFUSALS),

@@ -85,8 +85,7 @@ pub async fn begin_upload(
     let upload = import.begin_upload(now)?;
     if let Some(max) = max_per_hour {
         // An import can be deleted and created again, so the developer is counted.
-        let UploadsInHour { uploads, hour_began_at } =
-            db::feed_import::count_upload(tx, tenant, now).await?;
+        let UploadsInHour { uploads, hour_began_at } = db::feed_import::count_upload(tx, tenant, now).await?;
         check_uploads(uploads, hour_began_at, max, now)?;
     }
     db::feed_import::save(tx, &mut import).await?;

@@ -270,10 +270,8 @@ async fn fifth_build_is_rejected_until_another_ends() {
     // The lock makes the first page of each build wait. A read of the feed's version does not need
     // this table.
     let held = HeldLocks::lock(&service, "lock table property_object in access exclusive mode").await;
-    let (of_first, of_second) = (
-        join_all([1, 2].map(|n| first.get(&paths[n]))),
-        join_all([3, 4].map(|n| second.get(&paths[n]))),
-    );
+    let (of_first, of_second) =
+        (join_all([1, 2].map(|n| first.get(&paths[n]))), join_all([3, 4].map(|n| second.get(&paths[n]))));
     let shared = async {
         held.wait_for(4, "%\"property_object\"%").await;
         join(third.get(&paths[1]), third.get(&paths[1])).await

@@ -15,9 +15,9 @@ use uuid::Uuid;
 
 use crate::rows::{deal_row, insert_deals, insert_with};
 use crate::{
-    CARE, DEVELOPER_UPSERTED, MANAGE, MANAGE_OWN, OBJECT_UPSERTED, OWN, PLATFORM, READ_OWN, agent, create_developer,
-    create_object, developer, guid, id_of, list, manager, object, platform, publish, selections,
-    selections_proxy, service, steps, user_with, with,
+    CARE, DEVELOPER_UPSERTED, MANAGE, MANAGE_OWN, OBJECT_UPSERTED, OWN, PLATFORM, READ_OWN, agent,
+    create_developer, create_object, developer, guid, id_of, list, manager, object, platform, publish,
+    selections, selections_proxy, service, steps, user_with, with,
 };
 
 const GET_SELECTION: &str = "/api/v1/internal/selections/{selection_id}";

@@ -24,11 +24,8 @@ pub const ALL: &[PublishedEvent] = &[
 ];
 
 /// The aggregates that can be republished.
-pub const REPUBLISHED: &[Republisher] = &[
-    Republisher::of::<Companies>(),
-    Republisher::of::<Employees>(),
-    Republisher::of::<AccessRevocations>(),
-];
+pub const REPUBLISHED: &[Republisher] =
+    &[Republisher::of::<Companies>(), Republisher::of::<Employees>(), Republisher::of::<AccessRevocations>()];
 
 /// The aggregates whose lost rows and versions `identity restored` publishes after a restore of the
 /// database.

@@ -3,6 +3,7 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 use testkit::client::{Client, send};
+use testkit::issuer::Claims;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use uuid::Uuid;

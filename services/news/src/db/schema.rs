@@ -21,7 +21,7 @@ diesel::table! {
 }
 
 diesel::table! {
-    use diesel::sql_types::{Array, BigInt, Integer, Json, Nullable, Text, Timestamptz, Uuid};
+    use diesel::sql_types::{Array, BigInt, Bool, Integer, Json, Nullable, Text, Timestamptz, Uuid};
     use super::Tsvector;
 
     post (id) {

@@ -29,11 +29,7 @@ pub struct Claim {
 pub const DETACH_JOB: &str = "snapshot-detach-retry";
 
 /// Inserts the claims of one edit in one statement.
-pub async fn insert_claims(
-    db: &Db,
-    claims: &[Claim],
-    due_at: OffsetDateTime,
-) -> Result<(), ::db::Error> {
+pub async fn insert_claims(db: &Db, claims: &[Claim], due_at: OffsetDateTime) -> Result<(), ::db::Error> {
     let Some(first) = claims.first() else { return Ok(()) };
     let insert = diesel::sql_query(
         "insert into snapshot_claim (edit_id, post_id, actor_user_id, source_selection_id, author_user_id, due_at) \

@@ -9,9 +9,7 @@ mod quotas;
 mod schedule;
 mod search;
 
-pub use access::{
-    CreatePosts, EditablePosts, is_moderator, may_create, may_edit, may_see, may_undelete,
-};
+pub use access::{CreatePosts, EditablePosts, is_moderator, may_create, may_edit, may_see, may_undelete};
 pub use block::{
     Block, BlockText, Embed, Gallery, GalleryImage, GalleryLayout, Images, MAX_BLOCKS, TextBlock, TextFormat,
     embed_snapshot_ids, search_text,

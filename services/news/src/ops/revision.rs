@@ -73,7 +73,11 @@ pub async fn find_deleted(
     let found = found.ok_or(POST_NOT_FOUND)?;
     match (found.post.deleted_at, may_edit(actor, &found.post)) {
         (Some(at), true) if at + DELETED_RETENTION > now => {
-            if may_undelete(actor, &found.post) { Ok(found) } else { Err(FORBIDDEN.into()) }
+            if may_undelete(actor, &found.post) {
+                Ok(found)
+            } else {
+                Err(FORBIDDEN.into())
+            }
         }
         (Some(_), _) => Err(POST_NOT_FOUND.into()),
         (None, false) => Err(FORBIDDEN.into()),

@@ -152,7 +152,8 @@ async fn post_that_a_moderator_has_deleted_needs_a_moderator() {
     let author = author_of(service(), guid(), &|claims| {
         claims.company(company).permission(MANAGE_OWN).permission(CREATE_COMPANY)
     });
-    let colleague = author_of(service(), guid(), &|claims| claims.company(company).permission(CREATE_COMPANY));
+    let colleague =
+        author_of(service(), guid(), &|claims| claims.company(company).permission(CREATE_COMPANY));
     let moderators: [Author; 2] =
         std::array::from_fn(|_| author_of(service(), guid(), &|claims| claims.permission(MANAGE)));
     let body = json!({"Title": "x", "AuthorCompanyId": company});

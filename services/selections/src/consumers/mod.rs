@@ -7,5 +7,4 @@ use service::access_revocations;
 
 use chessboard::Chessboard;
 
-pub const ALL: &[Subscription] =
-    &[access_revocations("selections.access"), Subscription::of::<Chessboard>()];
+pub const ALL: &[Subscription] = &[access_revocations("selections.access"), Subscription::of::<Chessboard>()];

@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 use testkit::issuer::Claims;
 
 use crate::{
-    collaborator_path, create_selection, create_selection_of, guid, items, items_path, members, path, reread, service,
-    snapshots_path, text,
+    collaborator_path, create_selection, create_selection_of, guid, items, items_path, members, path, reread,
+    service, snapshots_path, text,
 };
 
 fn by_owner(owner: impl std::fmt::Display) -> String {

@@ -60,9 +60,13 @@ impl Pilot {
             .find(|program| program.is_file());
         let program = found.context("there is no Chromium: install `chromium` and `chromium-driver`")?;
         let port = ports::free()?;
-        let mut driver =
-            Child::spawn("chromedriver", Command::new("chromedriver").arg(format!("--port={port}")))
-                .context("there is no chromedriver: install `chromium-driver` (Debian) or `chromedriver` (Homebrew)")?;
+        let mut driver = Child::spawn(
+            "chromedriver",
+            Command::new("chromedriver").arg(format!("--port={port}")),
+        )
+        .context(
+            "there is no chromedriver: install `chromium-driver` (Debian) or `chromedriver` (Homebrew)",
+        )?;
         // The driver uses an empty profile.
         let mut capabilities = Capabilities::new();
         capabilities.insert("browserName".to_owned(), json!("chrome"));

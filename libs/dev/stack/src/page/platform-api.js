@@ -42,10 +42,8 @@ async function* pages(read, first) {
   }
 }
 function next(page, query) {
-  if (page.TotalCount !== void 0) {
-    const { Page = 1, PageSize = 20, TotalCount } = page;
-    const isLast = Page * PageSize >= TotalCount || (Page + 1) * PageSize > MAX_ITEMS;
-    return isLast ? void 0 : { ...query, Page: Page + 1 };
+  if (page.NextCursor !== void 0) {
+    return page.NextCursor === null ? void 0 : { ...query, Cursor: page.NextCursor };
   }
   if (page.HasMore !== void 0) {
     const last = page.Items.at(-1);
@@ -53,7 +51,9 @@ function next(page, query) {
     const name = query.AfterSequence === void 0 ? "BeforeSequence" : "AfterSequence";
     return { ...query, [name]: last.Sequence };
   }
-  return page.NextCursor ? { ...query, Cursor: page.NextCursor } : void 0;
+  const { Page = 1, PageSize = 20, TotalCount = 0 } = page;
+  const isLast = Page * PageSize >= TotalCount || (Page + 1) * PageSize > MAX_ITEMS;
+  return isLast ? void 0 : { ...query, Page: Page + 1 };
 }
 
 // src/problem.ts
@@ -137,11 +137,13 @@ function transport(options) {
     const init = { method, headers, signal, ...body !== void 0 && { body } };
     const response = await exchange(() => (options.fetch ?? fetch)(base + path, init));
     options.onResponse?.(response);
-    return { response, text: streams && response.ok ? "" : await exchange(() => response.text()) };
+    if (response.ok && streams) return { response, text: "" };
+    if (response.ok && !isText(response)) return { response, text: "", file: await exchange(() => response.blob()) };
+    return { response, text: await exchange(() => response.text()) };
   }
-  const limit = ({ signal, streams }) => AbortSignal.any([
-    ...signal ? [signal] : [],
-    ...streams ? [] : [AbortSignal.timeout(timeoutMs)]
+  const limit = (request) => AbortSignal.any([
+    ...request.signal ? [request.signal] : [],
+    ...request.streams ? [] : [AbortSignal.timeout(request.timeoutMs ?? timeoutMs)]
   ]);
   async function authorized(request) {
     const first = limit(request);
@@ -159,7 +161,7 @@ function transport(options) {
       let failure;
       try {
         const reply = await authorized(request);
-        if (reply.response.ok) return reply;
+        if (reply.response.ok || reply.response.status === 304) return reply;
         failure = new Failure(refusal(reply.response, reply.text));
         wait = waitAfter(reply, request, repeats);
       } catch (error) {
@@ -168,7 +170,7 @@ function transport(options) {
         failure = error;
         wait = isRepeatable(request) ? backoff(repeats) : void 0;
       }
-      if (wait === void 0 || wait > maxWaitMs || repeats >= retries) throw failure;
+      if (wait === void 0 || wait > maxWaitMs || repeats >= (request.retries ?? retries)) throw failure;
       await sleep(wait, request.signal);
     }
   };
@@ -196,6 +198,7 @@ function refresher({ token, refresh }) {
     return renewed;
   };
 }
+var isText = (response) => /^$|^text\/|[/+](json|xml)\b/i.test(response.headers.get("content-type") ?? "");
 var isRepeatable = ({ method, hasKey = false }) => hasKey || REPEATABLE_METHODS.includes(method);
 function waitAfter({ response, text }, request, repeats) {
   const { status } = response;
@@ -320,16 +323,19 @@ function createClient(options = {}) {
   async function request(method, path, parts = {}) {
     const headers = new Headers(parts.headers);
     if (options.language && !headers.has("Accept-Language")) headers.set("Accept-Language", options.language);
-    const { signal } = parts;
-    const outgoing = { method: method.toUpperCase(), path: address(path, parts), headers, signal };
-    if (parts.body !== void 0) {
+    const { body, signal, timeoutMs, retries } = parts;
+    const address = addressOf(path, parts);
+    const outgoing = { method: method.toUpperCase(), path: address, headers, signal, timeoutMs, retries };
+    if (isFile(body)) {
+      if (!headers.has("Content-Type")) headers.set("Content-Type", "application/octet-stream");
+      outgoing.body = body;
+    } else if (body !== void 0) {
       headers.set("Content-Type", "application/json");
-      outgoing.body = JSON.stringify(parts.body);
+      outgoing.body = JSON.stringify(body);
     }
     if (method === "post" && REPEATABLE.has(path)) {
-      const key = parts.idempotencyKey ?? newKey();
-      if (key !== void 0 && !headers.has("Idempotency-Key")) headers.set("Idempotency-Key", key);
-      outgoing.hasKey = headers.has("Idempotency-Key");
+      if (!headers.has("Idempotency-Key")) headers.set("Idempotency-Key", parts.idempotencyKey ?? newKey());
+      outgoing.hasKey = true;
     }
     const reply = await send(outgoing).catch(unwrap);
     return { data: decode(reply), response: reply.response };
@@ -354,11 +360,12 @@ function createClient(options = {}) {
   };
   return client;
 }
-var newKey = () => globalThis.crypto?.randomUUID?.();
+var newKey = () => crypto.getRandomValues(new Uint32Array(4)).join("-");
+var isFile = (body) => body instanceof Blob || body instanceof ArrayBuffer || ArrayBuffer.isView(body);
 function unwrap(failure) {
   throw failure instanceof Failure ? failure.error : failure;
 }
-function address(template, { path = {}, query = {} }) {
+function addressOf(template, { path = {}, query = {} }) {
   const filled = template.replace(/\{(\w+)\}/g, (_, name) => {
     const value = path[name];
     const text = String(value ?? "");
@@ -372,9 +379,9 @@ function address(template, { path = {}, query = {} }) {
   }
   return search.size > 0 ? `${filled}?${search}` : filled;
 }
-function decode({ response, text }) {
-  if (response.status === 204) return void 0;
-  return /^application\/json\b/i.test(response.headers.get("content-type") ?? "") ? JSON.parse(text) : text;
+function decode({ response, text, file }) {
+  if (response.status === 204 || response.status === 304) return void 0;
+  return /^application\/json\b/i.test(response.headers.get("content-type") ?? "") ? JSON.parse(text) : file ?? text;
 }
 export {
   ProblemError,
