@@ -24,8 +24,8 @@ pub(crate) const MAX_EXPORTS_OF_COMPANY: usize = 2;
 /// The maximum number of spreadsheets that are written at once, which limits the space on the disk.
 const MAX_WRITTEN_SPREADSHEETS: usize = 2;
 
-/// The maximum number of batches of CSV files that are read at once, which limits the connections to
-/// the database.
+/// The maximum number of batches of CSV files that are read at once, which limits the connections
+/// to the database.
 const MAX_CSV_READS: usize = 8;
 
 /// The maximum wait for the permits that precede a response.
@@ -103,8 +103,8 @@ impl ExportPermit {
     }
 
     /// Returns a body of these chunks, which a task sends. The task keeps the permit until the last
-    /// chunk is sent, the client disconnects, or the client takes longer than [`CHUNK_DEADLINE`] for
-    /// a chunk.
+    /// chunk is sent, the client disconnects, or the client takes longer than [`CHUNK_DEADLINE`]
+    /// for a chunk.
     ///
     /// The server does not poll a body that the client does not read, so only a task can end the
     /// export of a client that is too slow.

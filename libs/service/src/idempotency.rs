@@ -75,8 +75,8 @@ impl<V: Serialize> Reply<V> {
         Self { status: StatusCode::CREATED, location: None, entity: None, body }
     }
 
-    /// Returns a response 200 with an existing entity. It is never stored: a repeat finds the entity
-    /// again.
+    /// Returns a response 200 with an existing entity. It is never stored: a repeat finds the
+    /// entity again.
     pub fn existing(body: V) -> Self {
         Self { status: StatusCode::OK, ..Self::created(body) }
     }

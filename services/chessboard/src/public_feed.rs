@@ -112,8 +112,8 @@ impl PublicFeeds {
 ///
 /// # Errors
 /// `429 RATE_LIMITED` while the caller waits for [`MAX_BUILDS_OF_CALLER`] other feeds.
-/// `503 SERVICE_UNAVAILABLE` while [`MAX_BUILDS`] other feeds are built, or [`MAX_LARGE_FEEDS`] large
-/// ones are sent.
+/// `503 SERVICE_UNAVAILABLE` while [`MAX_BUILDS`] other feeds are built, or [`MAX_LARGE_FEEDS`]
+/// large ones are sent.
 /// [`Error::Database`] if the objects cannot be read. An error after the beginning of a large feed
 /// breaks the connection, so that the client sees an incomplete response.
 pub async fn read_feed(
@@ -322,8 +322,8 @@ async fn read_page(
     Ok(offers.map_err(::db::Error::from)?)
 }
 
-/// Writes offers, compressed. Writes the beginning of the feed before them if `start` is set, and its
-/// end after them if `is_last` is true.
+/// Writes offers, compressed. Writes the beginning of the feed before them if `start` is set, and
+/// its end after them if `is_last` is true.
 fn write_page(
     seller: &FeedSeller,
     offers: &[PublicOffer],

@@ -49,9 +49,9 @@ const RING_SECONDS: u32 = 5;
 /// changed, also while selections is stopped; it is scheduled, restored and brought back. Last, an
 /// employee leaves, and every service ends the access.
 ///
-/// At the end, the demo deletes its selections, posts and saved views, cancels its deals, and archives
-/// its companies. Sold flats, chats and payouts stay until `cargo dev up --fresh`. Exit code 1 if a
-/// step fails.
+/// At the end, the demo deletes its selections, posts and saved views, cancels its deals, and
+/// archives its companies. Sold flats, chats and payouts stay until `cargo dev up --fresh`. Exit
+/// code 1 if a step fails.
 #[derive(Args)]
 pub struct Demo {}
 

@@ -8,7 +8,7 @@ use tokio::sync::Semaphore;
 
 /// A number of permits for each caller.
 ///
-/// The semaphore of a caller exists while somebody waits for it or has one of its permits, so the
+/// The semaphore of a caller exists while a request waits for it or has one of its permits, so the
 /// memory does not depend on the number of callers.
 pub struct Shares<K> {
     permits: usize,

@@ -260,7 +260,7 @@ fn catalog_of(count: usize) -> (Catalog, Vec<String>) {
 }
 
 /// RULE-CHS-079: a process builds four feeds at once, and two for one caller. A further one waits
-/// for 5 s. Meanwhile a cached feed is returned, and callers of one feed wait for one build.
+/// for 5 s. A cached feed is returned without a build, and callers of one feed wait for one build.
 #[tokio::test]
 async fn fifth_build_is_rejected_until_another_ends() {
     let (catalog, paths) = catalog_of(7);

@@ -68,8 +68,8 @@ impl Selections {
         self.read(&GET_SELECTION.path_with(id)).await
     }
 
-    /// Finds a selection to which a new deal may refer: one that is not deleted and that never had a
-    /// collaborator.
+    /// Finds a selection to which a new deal may refer: one that is not deleted and that never had
+    /// a collaborator.
     ///
     /// # Errors
     /// The errors of [`find`](Self::find).

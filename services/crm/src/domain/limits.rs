@@ -15,7 +15,7 @@ pub const CHART_MAX_DEALS_OF_CLIENT: u32 = 20;
 pub const CHART_MAX_NOTES: u32 = 600;
 
 values::text_enum! {
-    /// What is counted for a user in the deals of a developer.
+    /// The kind of an addition that is counted for a user in the deals of a developer.
     pub enum AdditionKind {
         /// A deal that the user has created.
         DealCreated,

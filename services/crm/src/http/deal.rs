@@ -148,7 +148,7 @@ async fn create(
 }
 
 /// Checks that the selection of a new deal belongs to the client, is not deleted, and never had a
-/// collaborator. Somebody who has the id of such a selection has it from the client.
+/// collaborator. A caller who has the id of such a selection has it from the client.
 ///
 /// # Errors
 /// [`SELECTION_NOT_OF_CLIENT`] if the check fails; `SERVICE_UNAVAILABLE` if selections does not

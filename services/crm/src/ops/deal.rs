@@ -95,8 +95,8 @@ async fn publish<E: Event>(tx: &mut Tx, event: Option<E>) -> Result<(), ::db::Er
 ///
 /// # Errors
 /// [`DEAL_NOT_FOUND`] if the deal is unknown or outside the reach.
-/// [`NOTES_LIMIT_EXCEEDED`](crate::error::NOTES_LIMIT_EXCEEDED) if the author has written the maximum
-/// number of notes in this hour.
+/// [`NOTES_LIMIT_EXCEEDED`](crate::error::NOTES_LIMIT_EXCEEDED) if the author has written the
+/// maximum number of notes in this hour.
 pub async fn add_note(
     tx: &mut Tx,
     id: DealId,

@@ -64,7 +64,7 @@ fn check_refusal(refused: Response, code: &str, max: &str, period: u64) {
     refused.expect_problem(429, code);
 }
 
-/// RULE-CRM-086: a client gets no deal above the limit of a day, whoever creates it, also after a
+/// RULE-CRM-086: a client gets no deal above the limit of a day, from any creator, also after a
 /// cancellation. Another developer and another client have limits of their own.
 #[tokio::test]
 async fn client_at_the_limit_gets_no_deal() {

@@ -144,8 +144,8 @@ pub async fn record_refused_administrator(
     record_refusals(tx, context, company, company.into(), slice::from_ref(&role)).await
 }
 
-/// Maximum number of refused grants of an actor that are recorded in an hour. The database refuses to
-/// delete entries, so an actor could otherwise fill it.
+/// Maximum number of refused grants of an actor that are recorded in an hour. The database refuses
+/// to delete entries, so an actor could otherwise fill it.
 const MAX_REFUSALS_PER_HOUR: i64 = 1_000;
 
 /// Records refused grants of `roles` to `subject`, unless the actor has been refused

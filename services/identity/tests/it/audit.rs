@@ -147,8 +147,8 @@ async fn refused_escalation_writes_an_entry() {
     assert_eq!((&entries[before]["From"], &entries[before]["To"]), (&Value::Null, &Value::Null));
 }
 
-/// RULE-IDN-014: of one actor, 1,000 refused grants in an hour are recorded. Further ones are refused
-/// without an entry, and those of another actor are recorded.
+/// RULE-IDN-014: of one actor, 1,000 refused grants in an hour are recorded. Further ones are
+/// refused without an entry, and those of another actor are recorded.
 #[tokio::test]
 async fn refused_grants_above_the_limit_leave_no_entry() {
     let tenant = create_tenant("Developer").await;

@@ -144,8 +144,8 @@ async fn removed_employee_is_erased_and_can_be_employed_again() {
     operator().post(&next.path("/administrators"), body).await.expect(201);
 }
 
-/// RULE-IDN-011, RULE-ALL-081: a removal erases the stored responses with name and e-mail address. A
-/// repeat of their requests then employs nobody.
+/// RULE-IDN-011, RULE-ALL-081: a removal erases the stored responses with name and e-mail address.
+/// A repeat of their requests then employs no user.
 #[tokio::test]
 async fn removed_employee_leaves_no_stored_response() {
     let tenant = create_tenant("Developer").await;

@@ -70,8 +70,8 @@ async fn deleted_message_keeps_its_place_without_its_text() {
         .expect_problem(409, "MESSENGER_MESSAGE_DELETED");
 }
 
-/// RULE-MSG-007, RULE-ALL-081: the deletion of a message erases the stored response with its text. A
-/// repeat of the request then sends nothing.
+/// RULE-MSG-007, RULE-ALL-081: the deletion of a message erases the stored response with its text.
+/// A repeat of the request then sends nothing.
 #[tokio::test]
 async fn deleted_message_leaves_no_stored_response() {
     let (deal, id) = open_chat().await;

@@ -202,8 +202,8 @@ fn compare_blocks(before: Vec<Block>, after: Vec<Block>, audience: Audience) -> 
 /// Restore a revision of a post.
 ///
 /// Makes the content of the revision the present content, as a new version.
-/// An embed whose snapshot the post no longer has gets a new snapshot of its selection, which must be
-/// the caller's.
+/// An embed whose snapshot the post no longer has gets a new snapshot of its selection, which must
+/// be the caller's.
 /// Idempotent: the same content changes nothing and keeps the version.
 #[utoipa::path(
     tag = "Posts", params(("post_id" = PostId, Path), ("version" = i64, Path)),
@@ -235,8 +235,8 @@ pub async fn restore_post_revision(
 ///
 /// A post can be brought back for 30 days after its deletion. A published one becomes Unpublished.
 /// Only a moderator brings back what a moderator has deleted.
-/// Embeds get new snapshots of their selections. If one of these is gone, empty or not the caller's,
-/// all embeds are left out, and the revision before the deletion has them.
+/// Embeds get new snapshots of their selections. If one of these is gone, empty or not the
+/// caller's, all embeds are left out, and the revision before the deletion has them.
 #[utoipa::path(
     tag = "Posts", params(("post_id" = PostId, Path)),
     responses((status = 200, description = "The post after the change", body = PostView))

@@ -88,8 +88,8 @@ pub async fn find_deleted(
 /// Undeletes a post that [`find_deleted`] has found.
 ///
 /// A published post becomes Unpublished. The snapshots of the post are detached, so its embeds get
-/// new ones before it is undeleted. If the post is archived, or one of the selections is gone, empty
-/// or not the actor's, all embeds are left out; the revision before the deletion has them.
+/// new ones before it is undeleted. If the post is archived, or one of the selections is gone,
+/// empty or not the actor's, all embeds are left out; the revision before the deletion has them.
 ///
 /// # Errors
 /// - `SELECTIONS_UNAVAILABLE` if the snapshots cannot be taken. The post stays deleted.

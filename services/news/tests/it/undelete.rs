@@ -144,8 +144,8 @@ async fn draft_above_the_limit_stays_deleted() {
     undelete(&author, &post).await.expect(200);
 }
 
-/// RULE-NWS-083: a post that a moderator has deleted is brought back by a moderator only, and then by
-/// its author again. A colleague's deletion is undone by the author.
+/// RULE-NWS-083: a post that a moderator has deleted is brought back by a moderator only, and then
+/// by its author again. A colleague's deletion is undone by the author.
 #[tokio::test]
 async fn post_that_a_moderator_has_deleted_needs_a_moderator() {
     let company = guid();

@@ -83,8 +83,8 @@ pub async fn count_shared(conn: &mut Conn, user: UserId) -> Result<i64, ::db::Er
     Ok(of_user.count().get_result(conn).await?)
 }
 
-/// Returns the number of selections that an owner shares with a user, and of those that the user has
-/// left, deleted ones too.
+/// Returns the number of selections that an owner shares with a user, and of those that the user
+/// has left, deleted ones too.
 pub async fn count_of_owner(conn: &mut Conn, owner: UserId, user: UserId) -> Result<i64, ::db::Error> {
     let shared = collaborator::table
         .inner_join(selection::table.on(selection::id.eq(collaborator::selection_id)))

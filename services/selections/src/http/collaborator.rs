@@ -62,8 +62,8 @@ pub async fn list_collaborators(
 /// Let a person edit a selection.
 ///
 /// For the owner alone. A collaborator edits title, description and items. Idempotent. A selection
-/// has at most 20 collaborators, and at most 1,000 selections are shared with one person, 50 of them
-/// by one owner. A person who has left the selection cannot be added again.
+/// has at most 20 collaborators, and at most 1,000 selections are shared with one person, 50 of
+/// them by one owner. A person who has left the selection cannot be added again.
 #[utoipa::path(
     tag = "Collaborators", params(("selection" = SelectionId, Path), ("user_id" = UserId, Path)),
     responses((status = 204, description = "The person can edit the selection"))

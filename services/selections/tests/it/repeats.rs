@@ -175,8 +175,8 @@ async fn key_is_free_after_a_day() {
     assert_ne!(post(&owner, SELECTIONS, &expired, &body).await.expect(201)["Id"], ids[0]);
 }
 
-/// RULE-ALL-081: a user with 20,000 stored responses creates nothing with a new key. Stored responses
-/// are returned, requests without a key succeed, and other users are not affected.
+/// RULE-ALL-081: a user with 20,000 stored responses creates nothing with a new key. Stored
+/// responses are returned, requests without a key succeed, and other users are not affected.
 #[tokio::test]
 async fn key_above_the_limit_of_a_user_is_refused() {
     let ((id, owner), [known, new]) = (service().user(), [guid(), guid()].map(|key| key.to_string()));

@@ -108,7 +108,8 @@ impl<'g> Bench<'g> {
         self.write_posts_of(slice::from_ref(&self.author), first, count, status, blocks).await
     }
 
-    /// Inserts posts of each of the authors in turn. The author of post `n` is number `n % authors.len()`.
+    /// Inserts posts of each author in turn. The author of post `n` has the number
+    /// `n % authors.len()`.
     async fn write_posts_of(
         &self,
         authors: &[String],
