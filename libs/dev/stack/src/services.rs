@@ -380,7 +380,7 @@ mod tests {
                         parameter_names.contains("PageSize") && !parameter_names.contains("Page"),
                         "{path}: {parameter_names:?}"
                     );
-                    assert!(members.contains("Items") && members.contains("NextCursor?"), "{path}");
+                    assert!(members.contains("Items") && members.contains("NextCursor"), "{path}");
                     lists += 1;
                 }
                 if parameter_names.contains("Limit") {

@@ -84,7 +84,7 @@ mod tests {
         components.schemas.insert("Cover".to_owned(), Cover::schema());
         require_nullable_members(&mut paths, &mut components);
         let schemas = json!(components.schemas);
-        assert_eq!(schemas["Book"]["required"], json!(["title", "subtitle", "cover"]));
+        assert_eq!(schemas["Book"]["required"], json!(["title", "cover", "subtitle"]));
         assert_eq!(schemas["Cover"]["required"], json!(null));
     }
 }
