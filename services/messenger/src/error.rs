@@ -2,7 +2,7 @@
 
 use values::Code;
 
-use crate::domain::limits::{CHART_MAX_MESSAGES_PER_HOUR, MAX_MEMBERS, MAX_SEATS};
+use crate::domain::limits::{CHART_MAX_MESSAGES_PER_HOUR, MAX_CONFERENCE_STARTS, MAX_MEMBERS, MAX_SEATS};
 
 pub use service::Error;
 pub use web::FORBIDDEN;
@@ -24,8 +24,8 @@ pub const PARTICIPANT_NOT_FOUND: Code = Code::new(404, "MESSENGER_PARTICIPANT_NO
 pub const MESSAGE_NOT_FOUND: Code = Code::new(404, "MESSENGER_MESSAGE_NOT_FOUND");
 pub const MESSAGE_DELETED: Code = Code::new(409, "MESSENGER_MESSAGE_DELETED");
 pub const MESSAGE_LOCKED: Code = Code::new(409, "MESSENGER_MESSAGE_LOCKED");
-/// The sender has sent the maximum number of messages in this hour. `Retry-After` has the seconds
-/// until its end.
+/// The sender has sent the maximum number of messages in this hour, edits included. `Retry-After`
+/// has the seconds until its end.
 pub const MESSAGES_LIMIT_EXCEEDED: Code = Code::new(429, "MESSENGER_MESSAGES_LIMIT_EXCEEDED")
     .with_arg("max", CHART_MAX_MESSAGES_PER_HOUR as u64)
     .retry_after(3_600);
@@ -36,6 +36,11 @@ pub const CONFERENCE_NOT_FOUND: Code = Code::new(404, "MESSENGER_CONFERENCE_NOT_
 /// The chat has a live conference (INV-CNF-1).
 pub const CONFERENCE_ALREADY_ACTIVE: Code = Code::new(409, "MESSENGER_CONFERENCE_ALREADY_ACTIVE")
     .with_member(&("conferenceId", "01932b4e-7c1a-7d3e-9f00-5c0fa8b1d2e3"));
+/// The user has started the maximum number of conferences in this chat within ten minutes.
+/// `Retry-After` has the seconds until the next start.
+pub const CONFERENCES_LIMIT_EXCEEDED: Code = Code::new(429, "MESSENGER_CONFERENCES_LIMIT_EXCEEDED")
+    .with_arg("max", MAX_CONFERENCE_STARTS as u64)
+    .retry_after(600);
 /// An Ended conference does not change (INV-CNF-3).
 pub const CONFERENCE_ENDED: Code = Code::new(409, "MESSENGER_CONFERENCE_ENDED");
 pub const CONFERENCE_FULL: Code =

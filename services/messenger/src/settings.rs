@@ -16,7 +16,7 @@ pub struct Settings {
     pub media_probe_interval: Option<Duration>,
     /// Time for editing and deleting a message.
     pub edit_window: Duration,
-    /// Maximum number of messages of a user in an hour, or `None` for no limit.
+    /// Maximum number of messages and edits of a user in an hour, or `None` for no limit.
     pub max_messages_per_hour: Option<NonZeroU32>,
     pub stream: StreamSettings,
 }
@@ -41,7 +41,7 @@ impl Settings {
         let max_messages_per_hour = env.with_default(
             "MESSENGER_MAX_MESSAGES_PER_PERSON_PER_HOUR",
             0,
-            "maximum number of messages that a user sends in an hour; 0 for no limit",
+            "maximum number of messages that a user sends or edits in an hour; 0 for no limit",
         );
         let livekit = livekit::Config::read(env);
         let media_probe_seconds = env.with_default(

@@ -2,6 +2,7 @@
 
 use ::db::{Conn, Prepared, Tx};
 use ::web::{Page, Paging, SortKey};
+use auth::UserId;
 use diesel::pg::Pg;
 use diesel::prelude::*;
 use diesel_async::RunQueryDsl;
@@ -68,6 +69,23 @@ pub async fn find(tx: &mut Tx, id: ConferenceId) -> Result<Option<Conference>, :
 pub async fn find_live(tx: &mut Tx, chat: ChatId) -> Result<Option<Conference>, ::db::Error> {
     let live = in_chat(chat).filter(is_live()).select(Conference::as_select());
     Ok(live.first(tx.conn()).await.optional()?)
+}
+
+/// Returns the times at which a user started conferences of a locked chat after `after`, the latest
+/// first, up to `limit`.
+pub async fn list_starts(
+    tx: &mut Tx,
+    chat: ChatId,
+    host: UserId,
+    after: OffsetDateTime,
+    limit: i64,
+) -> Result<Vec<OffsetDateTime>, ::db::Error> {
+    let starts = in_chat(chat)
+        .filter(conference::started_by_user_id.eq(host))
+        .filter(conference::created_at.gt(after))
+        .select(conference::created_at)
+        .order(conference::created_at.desc());
+    Ok(starts.limit(limit).load(tx.conn()).await?)
 }
 
 pub async fn look_up(mut conn: &Conn, id: ConferenceId) -> QueryResult<Option<Conference>> {

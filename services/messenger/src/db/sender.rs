@@ -1,4 +1,4 @@
-//! The number of messages that each user has sent in an hour.
+//! The number of messages that each user has sent or edited in an hour.
 
 use ::db::{Conn, Prepared};
 use auth::UserId;
@@ -7,7 +7,7 @@ use diesel::sql_types::{Integer, Timestamptz, Uuid as SqlUuid};
 use diesel_async::RunQueryDsl;
 use time::OffsetDateTime;
 
-/// The number of messages that a user has sent since `hour_began_at`.
+/// The number of messages that a user has sent or edited since `hour_began_at`.
 #[derive(Clone, Copy, Debug, QueryableByName)]
 pub struct SentInHour {
     #[diesel(sql_type = Integer)]
@@ -16,7 +16,7 @@ pub struct SentInHour {
     pub hour_began_at: OffsetDateTime,
 }
 
-/// Counts one more message of a user at this time, and locks the count until the transaction ends.
+/// Counts one more message or edit of a user at this time, and locks the count until the transaction ends.
 ///
 /// A transaction locks the chat first, then this row, then the streams of the members.
 pub async fn count_message(

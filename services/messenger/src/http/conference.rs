@@ -70,7 +70,8 @@ fn check_invitees(member: &str, users: Invitees, caller: UserId) -> Result<Vec<U
 /// Start a conference.
 ///
 /// The caller becomes the host and is Joined. The invited users are Invited, and their devices
-/// ring. The response has no media access: call `join` next, also as the host.
+/// ring. The response has no media access: call `join` next, also as the host. A user starts at
+/// most ten conferences in a chat within ten minutes.
 #[utoipa::path(
     tag = "Conferences", params(("chat_id" = ChatId, Path)), request_body = StartConference,
     responses((status = 201, description = "The ringing conference", body = Conference,

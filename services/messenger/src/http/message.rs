@@ -17,6 +17,7 @@ use crate::db::message::MessageRange;
 use crate::domain::{ChatId, ClientMessageId, Message, MessageId, PrivateText};
 use crate::error::{CHAT_NOT_FOUND, Error};
 use crate::ops;
+use crate::ops::message::EditLimits;
 
 type PageSize = Whole<1, 100>;
 type Sequence = Whole<0, { i64::MAX }>;
@@ -152,7 +153,8 @@ pub struct EditMessage {
 
 /// Edit an own message.
 ///
-/// The sender edits within 24 h by default. The same text changes nothing.
+/// The sender edits within 24 h by default. The same text changes nothing. An edit counts as a
+/// message of the hour.
 #[utoipa::path(
     tag = "Messages", params(("chat_id" = ChatId, Path), ("message_id" = MessageId, Path)),
     request_body = EditMessage,
@@ -166,8 +168,9 @@ pub async fn edit_message(
     Json(EditMessage { text }): Json<EditMessage>,
 ) -> Result<impl Responder, Error> {
     let ((chat, id), by) = (ids.into_inner(), actor.user_id);
-    let window = app.settings.edit_window;
-    let edit = async |tx: &mut _| ops::message::edit_message(tx, by, chat, id, text, window).await;
+    let limits =
+        EditLimits { window: app.settings.edit_window, max_per_hour: app.settings.max_messages_per_hour };
+    let edit = async |tx: &mut _| ops::message::edit_message(tx, by, chat, id, text, limits).await;
     Ok(web::Json(app.db.tx(edit).await?))
 }
 

@@ -21,9 +21,9 @@ use crate::domain::{ModerateDirectChats, SuperviseChats};
 use crate::error::{
     ADMISSION_DENIED, ADMISSION_REQUIRED, CHAT_BLOCKED, CHAT_CLOSED, CHAT_FULL, CHAT_LEFT, CHAT_NOT_DEAL,
     CHAT_NOT_DIRECT, CHAT_NOT_FOUND, CONFERENCE_ALREADY_ACTIVE, CONFERENCE_ENDED, CONFERENCE_FULL,
-    CONFERENCE_NOT_FOUND, EMPLOYMENT_ENDED, FORBIDDEN, MEDIA_UNAVAILABLE, MEMBER_OF_DEAL, MESSAGE_DELETED,
-    MESSAGE_LOCKED, MESSAGE_NOT_FOUND, MESSAGES_LIMIT_EXCEEDED, PARTICIPANT_NOT_FOUND, PARTICIPANT_REMOVED,
-    REPORT_DECIDED, REPORT_NOT_FOUND,
+    CONFERENCE_NOT_FOUND, CONFERENCES_LIMIT_EXCEEDED, EMPLOYMENT_ENDED, FORBIDDEN, MEDIA_UNAVAILABLE,
+    MEMBER_OF_DEAL, MESSAGE_DELETED, MESSAGE_LOCKED, MESSAGE_NOT_FOUND, MESSAGES_LIMIT_EXCEEDED,
+    PARTICIPANT_NOT_FOUND, PARTICIPANT_REMOVED, REPORT_DECIDED, REPORT_NOT_FOUND,
 };
 
 /// The operations of users, and the webhook of LiveKit.
@@ -158,7 +158,7 @@ fn members_and_messages(routes: &mut Routes<'_>) {
             message::edit_message
                 .admits(SENDER)
                 .refuses(MESSAGE_CHANGE_REFUSALS)
-                .refuses([MESSAGE_DELETED])
+                .refuses([MESSAGE_DELETED, MESSAGES_LIMIT_EXCEEDED])
                 .refuses(TEXT_REFUSALS),
         )
         .service(message::delete_message.admits(SENDER).refuses(MESSAGE_CHANGE_REFUSALS))
@@ -172,6 +172,7 @@ fn conferences(routes: &mut Routes<'_>) {
             CHAT_NOT_DEAL,
             PARTICIPANT_NOT_FOUND,
             CONFERENCE_ALREADY_ACTIVE,
+            CONFERENCES_LIMIT_EXCEEDED,
             MEDIA_UNAVAILABLE,
         ]))
         .service(conference::list_conferences.admits(MEMBERS).refuses([CHAT_NOT_FOUND]))

@@ -6,22 +6,27 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use ::db::PipelinedConn;
+use ::web::Problem;
 use actix_web::web::{Bytes, Data};
 use actix_web::{HttpRequest, HttpResponse, get};
 use auth::{Actor, Revocations};
 use futures_util::stream;
 use runtime::clock;
-use tokio::sync::mpsc::Receiver;
 use tokio::time::{Instant, Interval, MissedTickBehavior, Sleep, interval_at, sleep};
 
 use crate::app::App;
 use crate::db;
 use crate::error::Error;
-use crate::stream::{EventStream, Frame, READY, RESET, Ready, Reset, load_batches};
+use crate::stream::{EventStream, Frame, OpenStream, READY, RESET, Ready, Reset, load_batches};
 
 const LAST_EVENT_ID: &str = "last-event-id";
 /// Missed events that one query reads for a stream.
 const CATCH_UP_BATCH: i64 = 32;
+/// Size of the missed events that a stream keeps for its reader.
+const MAX_CATCH_UP_BYTES: usize = 64 * 1024;
+/// The `Retry-After` of a stream above the limit of its user. Until then the connections of readers
+/// that do not read are closed.
+const RETRY_AFTER: Duration = Duration::from_secs(30);
 /// Interval at which a stream without events checks whether its token is revoked.
 const REVOCATION_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
@@ -43,7 +48,8 @@ const REVOCATION_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 /// End: the stream ends when the token expires or is revoked, when its reader is too slow or has
 /// missed an event that is no longer stored, after a limited time and at a shutdown. A sixth stream
 /// of the user at one replica ends the oldest one, so the tabs of a browser share a stream. The
-/// client then connects again, with a new token if needed.
+/// client then connects again, with a new token if needed. A client that leaves the ends of its
+/// streams unread gets 429.
 #[utoipa::path(
     tag = "Stream",
     params(("Last-Event-ID" = Option<String>, Header, description = "Id of the last event received")),
@@ -72,10 +78,10 @@ pub async fn open_stream(
         Frame::new(position, READY, &Ready { resumed: resumed.is_some() })
     };
 
-    let (number, receiver) = app.streams.open(user);
+    let stream = app.streams.open(user).ok_or_else(|| Problem::rate_limited(RETRY_AFTER))?;
     let is_behind = position < found.last_event;
     if !is_behind {
-        app.streams.start_sending(user, number, position);
+        app.streams.start_sending(&stream, position);
     }
     // Streams that were opened together, as after a restart, must not end together.
     let max_duration = settings.max_duration.mul_f64(rand::random_range(0.9..=1.0));
@@ -83,10 +89,12 @@ pub async fn open_stream(
     let reader = StreamReader {
         actor,
         revocations,
-        number,
-        receiver,
-        pending: first.into_iter().collect(),
+        stream,
+        first: first.map(|first| first.bytes()),
+        pending: VecDeque::new(),
+        last_sent: position,
         catch_up_after: is_behind.then_some(position),
+        catch_up_batch: CATCH_UP_BATCH,
         heartbeat: ticks(settings.heartbeat_interval),
         revocation_check: ticks(REVOCATION_CHECK_INTERVAL),
         end: Box::pin(sleep(token_lifetime.min(max_duration))),
@@ -121,13 +129,16 @@ struct StreamReader {
     app: Data<App>,
     actor: Actor,
     revocations: Data<Revocations>,
-    /// The number of the stream in the hub.
-    number: u64,
-    receiver: Receiver<Frame>,
+    stream: OpenStream,
+    /// The frame that is sent before all others.
+    first: Option<Bytes>,
     /// Frames that are sent before new events.
     pending: VecDeque<Frame>,
+    last_sent: i64,
     /// The event after which missed events have to be read, or `None` for a live stream.
     catch_up_after: Option<i64>,
+    /// Missed events that the next query reads.
+    catch_up_batch: i64,
     heartbeat: Interval,
     revocation_check: Interval,
     /// The timer that ends the stream.
@@ -138,10 +149,20 @@ impl StreamReader {
     /// Returns the next bytes to send, or `None` at the end of the stream.
     async fn next(&mut self) -> Option<Bytes> {
         loop {
-            if self.revocations.revokes(&self.actor) {
+            if self.revocations.revokes(&self.actor) || self.stream.has_ended() {
                 return None;
             }
+            if let Some(first) = self.first.take() {
+                return Some(first);
+            }
             if let Some(frame) = self.pending.pop_front() {
+                if frame.is_outdated() {
+                    self.pending.clear();
+                    self.stream.stop_sending();
+                    self.catch_up_after = Some(self.last_sent);
+                    continue;
+                }
+                self.last_sent = frame.id;
                 return Some(frame.bytes());
             }
             if let Some(last_sent) = self.catch_up_after {
@@ -161,7 +182,7 @@ impl StreamReader {
                 biased;
                 () = &mut self.end => return None,
                 _ = self.revocation_check.tick() => {}
-                frame = self.receiver.recv() => self.pending.push_back(frame?),
+                frame = self.stream.recv() => self.pending.push_back(frame?),
                 _ = self.heartbeat.tick() => return Some(Bytes::from_static(b":\n\n")),
             }
         }
@@ -170,20 +191,38 @@ impl StreamReader {
     /// Reads one batch of missed events. The stream is live after the last batch.
     /// Returns false if an event was deleted before this reader received it.
     async fn catch_up(&mut self, last_sent: i64) -> Result<bool, ::db::Error> {
+        let app = self.app.clone();
         // The semaphore is never closed.
-        let _permit = self.app.catch_ups.acquire().await;
-        let conn = self.app.db.conn().await?;
-        let batch = load_batches(&conn, &[self.actor.user_id], &[last_sent], CATCH_UP_BATCH).await?.pop();
-        if batch.as_ref().is_some_and(|batch| !batch.follows(last_sent)) {
+        let _permit = app.catch_ups.acquire().await;
+        let conn = app.db.conn().await?;
+        let limit = self.catch_up_batch;
+        let Some(mut batch) = load_batches(&conn, &[self.actor.user_id], &[last_sent], limit).await?.pop()
+        else {
+            self.go_live(last_sent);
+            return Ok(true);
+        };
+        if !batch.follows(last_sent) {
             return Ok(false);
         }
-        let is_last = batch.as_ref().is_none_or(|batch| batch.found < CATCH_UP_BATCH);
-        let last = batch.as_ref().map_or(last_sent, |batch| batch.last);
-        self.pending.extend(batch.into_iter().flat_map(|batch| batch.frames));
-        self.catch_up_after = (!is_last).then_some(last);
+        let is_truncated = batch.truncate(MAX_CATCH_UP_BYTES);
+        let is_last = !is_truncated && batch.found < limit;
+        // Events of several KiB are read in small batches, so that few of them are read twice.
+        self.catch_up_batch = if is_truncated {
+            i64::try_from(batch.frames.len()).unwrap_or(CATCH_UP_BATCH)
+        } else {
+            CATCH_UP_BATCH.min(2 * limit)
+        };
+        self.pending.extend(batch.frames);
+        self.catch_up_after = Some(batch.last);
         if is_last {
-            self.app.streams.start_sending(self.actor.user_id, self.number, last);
+            self.go_live(batch.last);
         }
         Ok(true)
+    }
+
+    /// Receives the events after `last` from now on.
+    fn go_live(&mut self, last: i64) {
+        self.catch_up_after = None;
+        self.app.streams.start_sending(&self.stream, last);
     }
 }

@@ -12,13 +12,14 @@ use super::room;
 use super::stream::notify_members;
 use crate::clients::{LiveKit, MediaAccess};
 use crate::db;
+use crate::domain::limits::{CONFERENCE_STARTS_WINDOW, MAX_CONFERENCE_STARTS};
 use crate::domain::{
     Action, Card, Chat, ChatId, Conference, ConferenceCard, ConferenceChange, ConferenceId, DealChatIds,
     Media, ParticipantState, StreamEvent, Timing, moderator_reach, select_invitees,
 };
 use crate::error::{
-    CHAT_NOT_DEAL, CHAT_NOT_FOUND, CONFERENCE_ALREADY_ACTIVE, CONFERENCE_NOT_FOUND, Error, FORBIDDEN,
-    MEDIA_UNAVAILABLE,
+    CHAT_NOT_DEAL, CHAT_NOT_FOUND, CONFERENCE_ALREADY_ACTIVE, CONFERENCE_NOT_FOUND,
+    CONFERENCES_LIMIT_EXCEEDED, Error, FORBIDDEN, MEDIA_UNAVAILABLE,
 };
 use crate::events::{ConferenceEnded, ConferenceHostChanged, ConferenceInvited, ConferenceStarted};
 
@@ -52,6 +53,7 @@ impl<'a> ConferenceContext<'a> {
 /// - [`CHAT_NOT_DEAL`]: the chat is a Direct chat.
 /// - The errors of [`select_invitees`].
 /// - [`CONFERENCE_ALREADY_ACTIVE`]: the chat has a live conference.
+/// - [`CONFERENCES_LIMIT_EXCEEDED`]: the host has started too many conferences in this chat.
 /// - [`MEDIA_UNAVAILABLE`]: LiveKit is not available.
 pub async fn start_conference(
     tx: &mut Tx,
@@ -69,6 +71,7 @@ pub async fn start_conference(
     if let Some(live) = db::conference::find_live(tx, chat.id).await? {
         return Err(Problem::from(CONFERENCE_ALREADY_ACTIVE).with_member(live.id.to_string()).into());
     }
+    check_starts(tx, chat.id, host, chat.now).await?;
     context.livekit()?;
     let ids = DealChatIds { chat_id: chat.id, deal_id, tenant_id };
     let conference = Conference::start(ids, media, host, &invitees, has_lobby, chat.now);
@@ -77,6 +80,18 @@ pub async fn start_conference(
     notify_members(tx, &chat, StreamEvent::Conference(conference.id)).await?;
     set_deadline(tx, &conference, context, chat.now).await?;
     Ok(conference)
+}
+
+/// Refuses a start above the limit of the host in a locked chat. Otherwise a user could ring the
+/// others without end, since a start and an end are two requests.
+async fn check_starts(tx: &mut Tx, chat: ChatId, host: UserId, now: OffsetDateTime) -> Result<(), Error> {
+    let (max, window_start) = (MAX_CONFERENCE_STARTS, now - CONFERENCE_STARTS_WINDOW);
+    let starts = db::conference::list_starts(tx, chat, host, window_start, max.into()).await?;
+    // The start after which the window has room again.
+    let Some(earliest) = starts.last().filter(|_| starts.len() >= max as usize) else { return Ok(()) };
+    // Rounded up, so that a retry after the wait is accepted.
+    let wait = (*earliest - window_start).whole_seconds() + 1;
+    Err(CONFERENCES_LIMIT_EXCEEDED.retry_after(u16::try_from(wait).unwrap_or(1)).into())
 }
 
 /// Applies an action of a member of the chat.

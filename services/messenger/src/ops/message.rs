@@ -70,7 +70,7 @@ pub async fn send_message(
     Ok((message, true))
 }
 
-/// Refuses a message above the limit of its hour. `sent` includes this message.
+/// Refuses a message or an edit above the limit of its hour. `sent` includes it.
 fn check_hourly_limit(sent: SentInHour, max: NonZeroU32, now: OffsetDateTime) -> Result<(), Code> {
     if u32::try_from(sent.messages).is_ok_and(|messages| messages <= max.get()) {
         return Ok(());
@@ -81,24 +81,40 @@ fn check_hourly_limit(sent: SentInHour, max: NonZeroU32, now: OffsetDateTime) ->
     Err(MESSAGES_LIMIT_EXCEEDED.with_arg("max", max.get().into()).retry_after(wait))
 }
 
+/// The limits of an edit.
+#[derive(Clone, Copy, Debug)]
+pub struct EditLimits {
+    /// Time since the message was sent.
+    pub window: Duration,
+    /// Maximum number of messages and edits of a user in an hour, or `None` for no limit.
+    pub max_per_hour: Option<NonZeroU32>,
+}
+
 /// Edits a message. The same text changes nothing.
 ///
 /// # Errors
 /// - [`CHAT_NOT_FOUND`]: the user is not a member.
 /// - [`MESSAGE_NOT_FOUND`]: the chat has no such message.
 /// - The errors of [`Message::edit`] and [`Chat::check_accepts_text`].
+/// - [`MESSAGES_LIMIT_EXCEEDED`]: the user has sent the maximum number of messages in this hour,
+///   edits included.
 pub async fn edit_message(
     tx: &mut Tx,
     by: UserId,
     chat: ChatId,
     id: MessageId,
     text: PrivateText,
-    window: Duration,
+    limits: EditLimits,
 ) -> Result<Message, Error> {
     let chat = lock_as_member(tx, chat, by).await?;
     let mut message = db::message::find(tx, chat.id, id).await?.ok_or(MESSAGE_NOT_FOUND)?;
-    if message.edit(by, text, window, chat.now)? {
+    if message.edit(by, text, limits.window, chat.now)? {
         chat.check_accepts_text()?;
+        if let Some(max) = limits.max_per_hour {
+            // An edit has the cost of a message: an event for each member.
+            let sent = db::sender::count_message(tx.conn(), by, chat.now).await?;
+            check_hourly_limit(sent, max, chat.now)?;
+        }
         save_change(tx, &chat, &message).await?;
     }
     Ok(message)

@@ -1,6 +1,7 @@
 //! Frames of a stream, with the content at the time of sending, for readers who may still see it.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use ::db::Conn;
 use actix_web::web::Bytes;
@@ -8,12 +9,16 @@ use auth::UserId;
 use diesel::QueryResult;
 use futures_util::future::try_join3;
 use serde::Serialize;
+use tokio::time::Instant;
 use uuid::Uuid;
 
 use crate::db;
 use crate::db::stream::EventReference;
 use crate::domain::{ChatId, ConferenceId, MessageId, StreamEventKind};
 use crate::stream::event::{RaisedReadMarker, RemovedChat};
+
+/// The time after which the content of a frame is read again before the frame is sent.
+const MAX_FRAME_AGE: Duration = Duration::from_secs(5);
 
 /// One event of a stream.
 #[derive(Clone, Debug)]
@@ -22,11 +27,18 @@ pub struct Frame {
     pub event: &'static str,
     /// One line of JSON.
     pub data: Bytes,
+    pub loaded_at: Instant,
 }
 
 impl Frame {
     pub fn new(id: i64, event: &'static str, data: &impl Serialize) -> Option<Self> {
-        Some(Self { id, event, data: serialize(data)? })
+        Some(Self { id, event, data: serialize(data)?, loaded_at: Instant::now() })
+    }
+
+    /// Returns true if the frame has waited so long for its reader that the message may be deleted,
+    /// or the reader removed from the chat.
+    pub fn is_outdated(&self) -> bool {
+        self.loaded_at.elapsed() > MAX_FRAME_AGE
     }
 
     /// Returns the frame in the format of Server-Sent Events.
@@ -54,6 +66,23 @@ impl EventBatch {
     pub fn follows(&self, last_sent: i64) -> bool {
         self.last - self.found <= last_sent
     }
+
+    /// Drops all frames above `max_bytes` except the first, and their events. Returns true if there
+    /// were any.
+    pub fn truncate(&mut self, max_bytes: usize) -> bool {
+        let mut bytes = 0;
+        let fits = |frame: &&Frame| {
+            bytes += frame.data.len();
+            bytes <= max_bytes
+        };
+        let kept = self.frames.iter().take_while(fits).count().max(1);
+        if kept >= self.frames.len() {
+            return false;
+        }
+        self.frames.truncate(kept);
+        self.last = self.frames.last().map_or(self.last, |frame| frame.id);
+        true
+    }
 }
 
 fn serialize(data: &impl Serialize) -> Option<Bytes> {
@@ -74,6 +103,7 @@ pub async fn load_batches(
 ) -> QueryResult<Vec<EventBatch>> {
     let references = db::stream::list_after(conn, users, last_sent, limit).await?;
     let contents = EventContents::load(conn, &references).await?;
+    let loaded_at = Instant::now();
     let mut batches: Vec<EventBatch> = Vec::new();
     for reference in &references {
         let EventReference { user_id, event, .. } = *reference;
@@ -84,7 +114,8 @@ pub async fn load_batches(
             batch.last = event;
             batch.found += 1;
             let name = <&'static str>::from(reference.kind);
-            batch.frames.extend(contents.data(reference).map(|data| Frame { id: event, event: name, data }));
+            let frame = |data| Frame { id: event, event: name, data, loaded_at };
+            batch.frames.extend(contents.data(reference).map(frame));
         }
     }
     Ok(batches)

@@ -8,6 +8,6 @@ mod wake;
 
 pub use event::{EventStream, READY, RESET, Ready, Reset};
 pub use frame::{Frame, load_batches};
-pub use hub::Hub;
+pub use hub::{Hub, OpenStream};
 pub use poll::run;
 pub use wake::exchange_wake_ups;

@@ -3,9 +3,9 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 use testkit::client::send;
-use testkit::guid;
 use testkit::livekit::LiveKit;
 use testkit::service::Running;
+use testkit::{guid, text};
 
 use crate::fixture::{
     CONFERENCES, ConferenceFixture, STARTED, act_as, participant, published_events, state, topics,
@@ -230,4 +230,37 @@ async fn operation_without_a_body_ignores_any_body() {
         let request = request.header("content-type", "text/plain").body("{ no JSON");
         assert_eq!(send(request).await.status, 200, "{act}");
     }
+}
+
+/// RULE-MSG-097: a user starts at most ten conferences in a chat within ten minutes. Other members
+/// and other chats have starts of their own.
+#[tokio::test]
+async fn eleventh_start_within_ten_minutes_is_refused() {
+    let (fixture, other) = (ConferenceFixture::new().await, ConferenceFixture::new().await);
+    let [client, agent, _] = fixture.users();
+    let start = async |host| fixture.start(host, json!({"Media": "Audio"})).await;
+    let end = async |host, started: Value| {
+        fixture.act(host, id_of(&started["Id"]), "end").await.expect(200);
+    };
+    for _ in 0..10 {
+        end(client, start(client).await.expect(201)).await;
+    }
+
+    let refused = start(client).await;
+
+    assert!(refused.header("retry-after").parse::<u64>().is_ok_and(|wait| (1..=600).contains(&wait)));
+    assert!(text(&refused.body["detail"]).contains("at most 10 conferences"), "{}", refused.text);
+    refused.expect_problem(429, "MESSENGER_CONFERENCES_LIMIT_EXCEEDED");
+    let live = start(agent).await.expect(201);
+    start(client).await.expect_problem(409, "MESSENGER_CONFERENCE_ALREADY_ACTIVE");
+    end(agent, live).await;
+    other.start(other.deal.client, json!({"Media": "Audio"})).await.expect(201);
+    // Ten minutes after the first start the user has one more.
+    let sql = service().sql().await;
+    let earlier = "update conference set created_at = created_at - interval '10 minutes' where id = (\
+        select id from conference where chat_id::text = $1 and started_by_user_id::text = $2 \
+        order by created_at limit 1)";
+    assert_eq!(sql.execute(earlier, &[&fixture.chat.to_string(), &client.to_string()]).await.unwrap(), 1);
+    end(client, start(client).await.expect(201)).await;
+    start(client).await.expect_problem(429, "MESSENGER_CONFERENCES_LIMIT_EXCEEDED");
 }

@@ -48,6 +48,30 @@ async fn sender_at_the_limit_sends_no_message() {
     assert_eq!(page["LastSequence"], 4, "a refused message leaves no gap");
 }
 
+/// RULE-MSG-095: an edit counts as a message, unless it changes nothing, and a refused edit changes
+/// nothing.
+#[tokio::test]
+async fn edit_counts_as_a_message() {
+    let chat = ConferenceFixture::of(limited_service()).await;
+    let client = chat.deal.client;
+    let sent = send(&chat, client, json!({"Text": "one"})).await.expect(201);
+    let path = chat.path(&format!("/messages/{}", text(&sent["Id"])));
+    let edit = async |new: &str| chat.as_user(client).put(&path, json!({"Text": new})).await;
+    for new in ["two", "two", "three", "three"] {
+        edit(new).await.expect(200);
+    }
+
+    let refused = edit("four").await;
+
+    assert!(refused.header("retry-after").parse::<u64>().is_ok_and(|wait| (3_500..=3_601).contains(&wait)));
+    refused.expect_problem(429, "MESSENGER_MESSAGES_LIMIT_EXCEEDED");
+    send(&chat, client, json!({"Text": "four"}))
+        .await
+        .expect_problem(429, "MESSENGER_MESSAGES_LIMIT_EXCEEDED");
+    assert_eq!(edit("three").await.expect(200)["Version"], 3);
+    chat.as_user(client).delete(&path).await.expect(204);
+}
+
 /// RULE-MSG-095: after an hour a sender has the whole limit again.
 #[tokio::test]
 async fn next_hour_has_the_whole_limit() {

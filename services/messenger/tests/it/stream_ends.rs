@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use serde_json::json;
+use serde_json::{Value, json};
 use testkit::access::losses::revoke;
 use testkit::issuer::Claims;
 use testkit::service::issuer;
@@ -123,30 +123,66 @@ async fn stream_ends_with_the_revocation_of_its_token() {
     assert_eq!(other.next_of("message").await.data["Text"], "а");
 }
 
-/// RULE-MSG-028: a stream ends when 256 events wait for its reader, who can resume. A quick reader
-/// loses none.
+/// A text of 12 KB.
+fn long_text() -> String {
+    "漢".repeat(4000)
+}
+
+/// Opens a stream over a connection with a small buffer, which keeps few events in flight while the
+/// test does not read. Returns the head of the response.
+async fn open_slowly(user: Uuid, last: Option<i64>) -> (TcpStream, String) {
+    let token = issuer().token(&Claims::user(user)).unwrap();
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(4096).unwrap();
+    let address = service().public_url().strip_prefix("http://").unwrap().to_owned();
+    let mut stream = socket.connect(address.parse().unwrap()).await.unwrap();
+    let last = last.map(|last| format!("Last-Event-ID: {last}\r\n")).unwrap_or_default();
+    let request = format!(
+        "GET {STREAM} HTTP/1.1\r\nHost: here\r\nAuthorization: Bearer {token}\r\n{last}Connection: close\r\n\r\n"
+    );
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut head = String::new();
+    while !head.ends_with("\r\n\r\n") {
+        head.push(char::from(stream.read_u8().await.unwrap()));
+    }
+    (stream, head)
+}
+
+/// Reads a stream until an event has the message with this sequence, and returns the message.
+async fn read_message(stream: &mut TcpStream, sequence: i64) -> Value {
+    let mut received = Vec::new();
+    let read = async {
+        loop {
+            assert_ne!(stream.read_buf(&mut received).await.unwrap(), 0, "the stream ended");
+            // An event is one chunk of the response, so the data of an event is one line.
+            while let Some(end) = received.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = received.drain(..=end).collect();
+                let Some(data) = line.strip_prefix(b"data: ") else { continue };
+                let data: Value = serde_json::from_slice(data).unwrap();
+                if data["Sequence"] == sequence {
+                    return data;
+                }
+            }
+        }
+    };
+    timeout(END_TIMEOUT, read).await.expect("the message")
+}
+
+/// RULE-MSG-028: a stream ends when too many events wait for its reader, who can resume. A quick
+/// reader loses none.
 #[tokio::test]
 async fn slow_reader_is_disconnected_and_resumes() {
     const SENT: usize = 700;
     let (deal, id) = open_chat().await;
     let mut quick = Stream::open(deal.client).await;
-    let token = issuer().token(&Claims::user(deal.client)).unwrap();
-    let socket = TcpSocket::new_v4().unwrap();
-    // A small buffer keeps few events in flight while the test does not read.
-    socket.set_recv_buffer_size(4096).unwrap();
-    let address = service().public_url().strip_prefix("http://").unwrap().to_owned();
-    let mut slow = socket.connect(address.parse().unwrap()).await.unwrap();
-    let request = format!(
-        "GET {STREAM} HTTP/1.1\r\nHost: here\r\nAuthorization: Bearer {token}\r\nConnection: close\r\n\r\n"
-    );
-    slow.write_all(request.as_bytes()).await.unwrap();
+    let (mut slow, _) = open_slowly(deal.client, None).await;
     let mut received = String::new();
     while !received.contains("event: ready") {
         received.push(char::from(slow.read_u8().await.unwrap()));
     }
 
-    // Each text has 12 KB, so that 700 of them exceed every buffer of the connection.
-    let text = "漢".repeat(4000);
+    // 700 of these texts exceed every buffer of the connection.
+    let text = long_text();
     let send = async {
         for _ in 0..SENT {
             send_text(id, deal.agent(), &text).await;
@@ -162,25 +198,75 @@ async fn slow_reader_is_disconnected_and_resumes() {
     // The server resets the connection of a client that leaves the end of a stream unread for
     // seconds.
     let mut rest = Vec::new();
-    let read = async {
-        loop {
-            match slow.read_buf(&mut rest).await {
-                Ok(0) => break false,
-                Ok(_) => {}
-                Err(_) => break true,
-            }
-        }
-    };
-    let was_cut_off = timeout(END_TIMEOUT, read).await.expect("the stream ends");
+    let read = async { while !matches!(slow.read_buf(&mut rest).await, Ok(0) | Err(_)) {} };
+    timeout(END_TIMEOUT, read).await.expect("the stream ends");
     let rest = String::from_utf8_lossy(&rest);
     let (whole, _) = rest.rsplit_once("\n\n").unwrap_or_default();
     let ids: Vec<i64> = whole.lines().filter_map(|line| line.strip_prefix("id: ")?.parse().ok()).collect();
-    assert!(ids.len() < SENT && (was_cut_off || ids.len() >= 256), "{} of {SENT}", ids.len());
+    assert!(ids.len() < SENT, "{} of {SENT}", ids.len());
     assert!(ids.windows(2).all(|pair| pair[1] == pair[0] + 1), "no event is missing before the end");
     let last = ids.last().copied().unwrap_or(1);
     let (mut again, ready) = Stream::resume(deal.client, last).await;
     assert_eq!(ready.data, json!({"Resumed": true}));
     assert_eq!(again.next().await.id, last + 1);
+}
+
+/// RULE-MSG-096: streams that a user leaves unread count until their connections are closed, also
+/// those that have ended.
+#[tokio::test]
+async fn unread_streams_of_a_user_are_limited() {
+    /// More than the five open streams and the five ended ones of which the readers read nothing.
+    const MAX_ATTEMPTS: usize = 40;
+    let (deal, id) = open_chat().await;
+    let text = long_text();
+    for _ in 0..40 {
+        send_text(id, deal.agent(), &text).await;
+    }
+    let mut unread = Vec::new();
+    let refused = loop {
+        let (stream, head) = open_slowly(deal.client, Some(0)).await;
+        if !head.starts_with("HTTP/1.1 200 ") {
+            break head;
+        }
+        unread.push(stream);
+        assert!(unread.len() < MAX_ATTEMPTS);
+        // The missed events fill the buffers of the connection.
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    };
+    assert!(refused.starts_with("HTTP/1.1 429 ") && refused.contains("retry-after: 30"), "{refused}");
+    Stream::open(deal.agent()).await;
+
+    drop(unread);
+    let opened = async || {
+        let (_, head) = open_slowly(deal.client, None).await;
+        head.starts_with("HTTP/1.1 200 ").then_some(())
+    };
+    eventually("closed connections make room for another stream", opened).await;
+}
+
+/// RULE-MSG-026: a text that is deleted while its event waits for a slow reader is not sent.
+#[tokio::test]
+async fn text_that_is_deleted_behind_a_slow_reader_is_not_sent() {
+    const SENT: i64 = 30;
+    let (deal, id) = open_chat().await;
+    let (mut live, _) = open_slowly(deal.client, None).await;
+    let text = long_text();
+    let mut last = Value::Null;
+    for _ in 0..SENT {
+        last = send_text(id, deal.agent(), &text).await;
+    }
+    let (mut behind, _) = open_slowly(deal.client, Some(0)).await;
+    // By then both streams have filled the buffers of their connections.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let message = crate::path(id, &format!("/messages/{}", testkit::text(&last["Id"])));
+    crate::as_user(deal.agent()).delete(&message).await.expect(204);
+    // An event that waits for 5 s is read again before it is sent.
+    tokio::time::sleep(Duration::from_secs(6)).await;
+
+    for stream in [&mut live, &mut behind] {
+        let message = read_message(stream, SENT).await;
+        assert_eq!((&message["Id"], &message["Text"]), (&last["Id"], &Value::Null));
+    }
 }
 
 /// RULE-MSG-028: a sixth stream of one user on a replica ends the oldest.
