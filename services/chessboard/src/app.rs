@@ -28,4 +28,17 @@ impl App {
     pub fn limit_guest(&self, caller: &AnyCaller, address: ClientAddress) -> Result<(), Problem> {
         if caller.actor.is_some() { Ok(()) } else { self.guest_reads.check(address) }
     }
+
+    /// Counts each whole MiB of a response to a guest as one more read.
+    ///
+    /// # Errors
+    /// As [`limit_guest`](Self::limit_guest).
+    pub fn limit_guest_bytes(
+        &self,
+        caller: &AnyCaller,
+        address: ClientAddress,
+        bytes: usize,
+    ) -> Result<(), Problem> {
+        if caller.actor.is_some() { Ok(()) } else { self.guest_reads.check_size(address, bytes) }
+    }
 }

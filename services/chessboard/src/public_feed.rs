@@ -102,6 +102,16 @@ impl PublicFeeds {
             large_feeds: Arc::new(Semaphore::new(MAX_LARGE_FEEDS)),
         }
     }
+
+    /// Returns the size of the response with a cached feed, or 0 if the feed is not cached.
+    pub fn cached_bytes(&self, developer: CompanyId, version: &str, is_compressed: bool) -> usize {
+        let cached = self.find(developer, version);
+        cached.map_or(0, |cached| if is_compressed { cached.gzip.len() } else { plain_bytes(&cached.gzip) })
+    }
+
+    fn find(&self, developer: CompanyId, version: &str) -> Option<CachedFeed> {
+        self.cache.get(&developer).filter(|cached| cached.version == version)
+    }
 }
 
 /// Returns the feed of a developer, compressed with gzip or plain.
@@ -125,8 +135,7 @@ pub async fn read_feed(
     is_compressed: bool,
 ) -> Result<FeedBody, Error> {
     let encode: fn(FeedBody) -> FeedBody = if is_compressed { identity } else { decompress };
-    let cached = feeds.cache.get(&developer).filter(|cached| cached.version == found.version);
-    if let Some(cached) = cached {
+    if let Some(cached) = feeds.find(developer, &found.version) {
         return Ok(encode(split(cached.gzip)));
     }
     // The share precedes the wait for others. A caller without a share would otherwise become the
@@ -354,6 +363,11 @@ fn split(body: Bytes) -> FeedBody {
         (!chunk.is_empty()).then_some((Ok(chunk), rest))
     });
     chunks.boxed_local()
+}
+
+/// Returns the plain size of a file of one gzip member, which its last four bytes have (RFC 1952).
+fn plain_bytes(gzip: &[u8]) -> usize {
+    gzip.last_chunk().map_or(0, |size| u32::from_le_bytes(*size) as usize)
 }
 
 /// Decompresses a body chunk by chunk.

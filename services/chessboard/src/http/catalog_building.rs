@@ -56,7 +56,9 @@ pub async fn get_catalog_building(
         .look_up(&caller, async |conn| db::catalog_building::look_up(conn, project, id, currency).await)
         .await?;
     let (building, objects) = found.ok_or(BUILDING_NOT_FOUND)?;
-    reserve(&request, usize::try_from(objects).unwrap_or_default() * OBJECT_BYTES).await?;
+    let bytes = usize::try_from(objects).unwrap_or_default() * OBJECT_BYTES;
+    app.limit_guest_bytes(&caller, address, bytes)?;
+    reserve(&request, bytes).await?;
     let list = async |conn: &Conn| db::catalog_object::list_by_building(conn, id).await;
     let objects = reads.query(&caller, list).await?;
     Ok(web::Json(CatalogBuildingGrid { building, grid: build_grid(objects) }))

@@ -20,7 +20,8 @@ use crate::public_feed::read_feed;
 ///
 /// Returns the Available objects of the developer's Published projects in YRL, the XML format of
 /// Yandex Realty, for portals. The feed has no offers of storages. The `internal-id` of an offer is
-/// the `Id` of its object.
+/// the `Id` of its object. A response counts as one more read of a guest for each whole MiB, so
+/// guests should accept gzip.
 #[utoipa::path(
     tag = "Catalog", security(()), params(("developer_id" = CompanyId, Path)),
     responses(
@@ -61,6 +62,8 @@ pub async fn get_catalog_feed(
     if is_compressed {
         response.insert_header((CONTENT_ENCODING, "gzip"));
     }
+    let bytes = app.public_feeds.cached_bytes(*id, &found.version, is_compressed);
+    app.limit_guest_bytes(&caller, address, bytes)?;
     response.content_type("text/xml; charset=utf-8");
     let caller =
         caller.actor.map_or_else(|| IpAddr::from(address).to_string(), |user| user.user_id.to_string());

@@ -2,6 +2,7 @@
 
 use std::io::Read;
 
+use chessboard::Service;
 use flate2::read::GzDecoder;
 use futures_util::future::{join, join_all};
 use reqwest::Method;
@@ -10,6 +11,7 @@ use testkit::client::send;
 use testkit::database;
 use testkit::deployed::Deployed;
 use testkit::held::HeldLocks;
+use testkit::service::Running;
 use testkit::statements::StatementCounter;
 use uuid::Uuid;
 
@@ -325,5 +327,29 @@ async fn unread_feeds_stop_no_build() {
     for response in unread {
         let feed = response.text().await.unwrap();
         assert!(feed.ends_with("</realty-feed>\n") && texts(&feed, "apartment").len() == 6_000);
+    }
+}
+
+/// RULE-ALL-027: a cached feed counts as one more read of a guest for each whole MiB of its
+/// response, and a compressed one counts less.
+#[tokio::test]
+async fn plain_feed_of_a_guest_counts_by_its_size() {
+    let mut catalog = single_building_catalog();
+    catalog.objects = (0..2_000).map(|n| Object::new(&catalog.buildings[0], &n.to_string())).collect();
+    let service = Running::start::<Service>(&[("GUEST_READS_PER_MINUTE", "4")]);
+    catalog.fill(&service).await;
+    let path = feed_path(catalog.developers[0].id);
+    // The service knows the size after the first response.
+    let size = service.guest().get(&path).await.text.len();
+    assert!((1 << 20..3 << 20).contains(&size), "{size}");
+
+    let (plain, compressed) = (service.guest(), service.guest());
+    for _ in 0..2 {
+        assert_eq!(plain.get(&path).await.status, 200);
+    }
+    plain.get(&path).await.expect_problem(429, "RATE_LIMITED");
+    for _ in 0..4 {
+        let request = compressed.request(Method::GET, &path).header("Accept-Encoding", "gzip");
+        assert_eq!(request.send().await.unwrap().status(), 200);
     }
 }

@@ -144,6 +144,9 @@ pub async fn get_post(
     let may_see = |post: &Post| may_see(visitor.actor.as_ref(), post);
     let found = lookups.run(async |conn| db::post::look_up(conn, *id).await).await?;
     let found = found.filter(|found| may_see(&found.post)).ok_or(POST_NOT_FOUND)?;
+    if visitor.actor.is_none() {
+        app.guest_reads.check_size(address, found.bytes)?;
+    }
     reserve(&request, found.bytes).await?;
     let post = if found.is_whole {
         found.post

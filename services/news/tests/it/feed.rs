@@ -2,6 +2,8 @@
 
 use futures_util::future::{join_all, join3};
 use news::Service;
+use reqwest::Method;
+use reqwest::header::HeaderValue;
 use serde_json::{Value, json};
 use testkit::client::Client;
 use testkit::issuer::{CLIENTS, Claims, Issuer};
@@ -213,6 +215,50 @@ async fn guest_above_limit_gets_429_from_each_operation() {
     let calls = [("SELECTIONS_URL", "http://127.0.0.1:1"), ("CLIENT_SECRET", CLIENTS[0].1)];
     let limited = Running::start::<Service>(&[calls.as_slice(), &guests::SETTINGS].concat());
     guests::check(&limited, &[]).await;
+}
+
+/// RULE-ALL-027: a long post counts as one more read of a guest for each whole MiB.
+#[tokio::test]
+async fn long_post_of_a_guest_counts_by_its_size() {
+    let settings = [
+        ("SELECTIONS_URL", "http://127.0.0.1:1"),
+        ("CLIENT_SECRET", CLIENTS[0].1),
+        ("GUEST_READS_PER_MINUTE", "8"),
+    ];
+    let news = Running::start::<Service>(&settings);
+    let author = author_at(&news);
+    let post = author.create_post().await;
+    author.set_blocks(&post, vec![text_block(&"w".repeat(20_000)); 60]).await.expect(200);
+    author.change_status(&post, "publish").await.expect(200);
+    let guest = news.guest();
+    for _ in 0..2 {
+        let read = guest.get(&path(&post)).await;
+        assert!(read.status == 200 && read.text.len() > 3 << 20, "{} bytes", read.text.len());
+    }
+    guest.get(&path(&post)).await.expect_problem(429, "RATE_LIMITED");
+    author.news.get(&path(&post)).await.expect(200);
+}
+
+/// RULE-ALL-027: a part of `X-Forwarded-For` that is not text does not hide the address that the
+/// proxy has added.
+#[tokio::test]
+async fn forwarded_address_counts_behind_a_part_that_is_not_text() {
+    let settings = [
+        ("SELECTIONS_URL", "http://127.0.0.1:1"),
+        ("CLIENT_SECRET", CLIENTS[0].1),
+        ("GUEST_READS_PER_MINUTE", "1"),
+    ];
+    let news = Running::start::<Service>(&settings);
+    let read = async |forwarded_for: &[u8]| {
+        let (client, request) = news.guest().request(Method::GET, POSTS).build_split();
+        let mut request = request.unwrap();
+        let forwarded_for = HeaderValue::from_bytes(forwarded_for).unwrap();
+        request.headers_mut().insert("x-forwarded-for", forwarded_for);
+        client.execute(request).await.unwrap().status().as_u16()
+    };
+    assert_eq!(read(b"\xff, 203.0.113.7").await, 200);
+    assert_eq!(read(b"203.0.113.7").await, 429);
+    assert_eq!(read(b"\xff, 203.0.113.8").await, 200);
 }
 
 /// RULE-ALL-105: a user has a limit of reads of the feed, and none of reads of posts.
