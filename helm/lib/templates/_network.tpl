@@ -110,7 +110,7 @@ spec:
 {{- if not $route.parentRefs }}{{ fail "app.httpRoute.parentRefs must name a Gateway" }}{{ end -}}
 {{- if not $route.paths }}{{ fail "app.httpRoute.paths must not be empty" }}{{ end -}}
 {{- if not (include "lib.config" . | fromYaml).TRUSTED_PROXIES -}}
-{{- fail "app.config.TRUSTED_PROXIES (or global.config.TRUSTED_PROXIES) must name the addresses of the Gateway's pods where app.httpRoute.enabled is true, for example 10.0.0.0/8: otherwise all guests share one rate limit" -}}
+{{- fail "app.config.TRUSTED_PROXIES (or global.config.TRUSTED_PROXIES) must name the addresses of the Gateway's pods where app.httpRoute.enabled is true, for example 10.42.7.0/24: otherwise all guests share one rate limit" -}}
 {{- end -}}
 apiVersion: gateway.networking.k8s.io/v1
 kind: HTTPRoute

@@ -75,8 +75,10 @@ impl Config {
             SocketAddr::from(([0, 0, 0, 0], 9090)),
             "address of health checks and metrics",
         );
-        let trusted_proxies =
-            env.list("TRUSTED_PROXIES", "networks whose X-Forwarded-For is trusted, as in 10.0.0.0/8");
+        let trusted_proxies = env.list(
+            "TRUSTED_PROXIES",
+            "networks of the proxies whose X-Forwarded-For is trusted, as in 10.42.7.0/24",
+        );
         let default_language = env.with_default(
             "DEFAULT_LANGUAGE",
             "en".to_owned(),

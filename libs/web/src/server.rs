@@ -3,7 +3,9 @@
 mod admin;
 mod app;
 mod connection;
+pub(crate) mod exchange;
 mod known_routes;
+mod send_rate;
 mod socket;
 
 use std::net::SocketAddr;
@@ -205,7 +207,7 @@ where
         .client_request_timeout(REQUEST_HEAD_TIMEOUT)
         .client_disconnect_timeout(DISCONNECT_TIMEOUT)
         .local_addr(address)
-        .on_connect_ext(|connection: &Connection, data| drop(data.insert(connection.in_flight())))
+        .on_connect_ext(|connection: &Connection, data| drop(data.insert(connection.exchange())))
         .finish(map_config(app, |()| AppConfig::default()));
     apply_fn_factory(http, move |stream: TcpStream, http| {
         let connection = Connection::accept(stream, &limit, keep_alive);

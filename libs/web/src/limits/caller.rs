@@ -31,8 +31,10 @@ impl ClientAddress {
     fn resolve(request: &HttpRequest) -> Self {
         let peer = peer(request);
         let Some(trusted) = request.app_data::<web::Data<TrustedProxies>>() else { return Self(peer) };
-        let headers = request.headers().get_all("x-forwarded-for").filter_map(|value| value.to_str().ok());
-        let forwarded_for = headers.collect::<Vec<_>>().join(",");
+        let headers = request.headers().get_all("x-forwarded-for");
+        // Only the hop that is not text is lost, not the hops that proxies have appended to it.
+        let forwarded_for: Vec<_> = headers.map(|value| String::from_utf8_lossy(value.as_bytes())).collect();
+        let forwarded_for = forwarded_for.join(",");
         Self::new(peer, &forwarded_for, trusted)
     }
 }

@@ -20,6 +20,8 @@ use actix_web::web::Bytes;
 use actix_web::{Error, HttpMessage};
 use futures_util::{FutureExt, Stream, StreamExt};
 
+use crate::server::exchange::Exchange;
+
 /// Holds the request's body until the response is sent, and reads the part that has arrived.
 pub(crate) async fn hold_request_body<B: MessageBody + 'static>(
     mut request: ServiceRequest,
@@ -27,11 +29,17 @@ pub(crate) async fn hold_request_body<B: MessageBody + 'static>(
 ) -> Result<ServiceResponse<EitherBody<B>>, Error> {
     let mut body = match request.take_payload() {
         Payload::None => return Ok(next.call(request).await?.map_into_left_body()),
-        payload => SharedBody(Rc::new(RefCell::new(Some(payload)))),
+        payload => SharedBody {
+            payload: Rc::new(RefCell::new(Some(payload))),
+            exchange: request.conn_data::<Exchange>().cloned().unwrap_or_default(),
+        },
     };
     request.set_payload(Payload::Stream { payload: Box::pin(body.clone()) });
     let response = next.call(request).await?;
     body.read_received().await;
+    if body.payload.borrow().is_some() {
+        body.exchange.discard_input();
+    }
     Ok(response.map_body(|_, response| {
         EitherBody::right(BoxBody::new(BodyHoldingResponse { response: response.boxed(), _body: body }))
     }))
@@ -39,14 +47,17 @@ pub(crate) async fn hold_request_body<B: MessageBody + 'static>(
 
 /// A request body that the handler reads and the response holds. It is dropped once it is read.
 #[derive(Clone)]
-struct SharedBody(Rc<RefCell<Option<Payload>>>);
+struct SharedBody {
+    payload: Rc<RefCell<Option<Payload>>>,
+    exchange: Exchange,
+}
 
 impl SharedBody {
     /// Reads the part that has arrived.
     ///
     /// A request is often rejected before the connection has parsed the body from the same packet.
     async fn read_received(&mut self) {
-        if self.0.borrow().is_some() {
+        if self.payload.borrow().is_some() {
             // Yield, so that the connection's task parses the received bytes.
             tokio::task::yield_now().await;
             while let Some(Some(Ok(_))) = self.next().now_or_never() {}
@@ -58,11 +69,14 @@ impl Stream for SharedBody {
     type Item = Result<Bytes, PayloadError>;
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let mut body = self.0.borrow_mut();
+        let mut body = self.payload.borrow_mut();
         let Some(payload) = &mut *body else { return Poll::Ready(None) };
         let polled = payload.poll_next_unpin(context);
-        if matches!(polled, Poll::Ready(None)) {
-            *body = None;
+        match &polled {
+            Poll::Ready(Some(Ok(chunk))) => self.exchange.take(chunk.len()),
+            Poll::Ready(None) => *body = None,
+            Poll::Ready(Some(Err(_))) => {}
+            Poll::Pending => self.exchange.take_all(),
         }
         polled
     }

@@ -8,11 +8,11 @@ use actix_web::dev::Payload;
 use actix_web::http::header::CONTENT_LENGTH;
 use actix_web::web::{Bytes, BytesMut};
 use actix_web::{FromRequest, HttpMessage, HttpRequest};
-use futures_util::StreamExt;
+use futures_util::{FutureExt, StreamExt};
 use tokio::time::{Instant, timeout_at};
 
 use crate::limits::byte_budget::budget::{
-    ByteReservation, MAX_UNCOUNTED_BYTES, MAX_UNQUEUED_BYTES, REQUEST_BODIES,
+    ByteReservation, LARGE_BODIES, MAX_UNCOUNTED_BYTES, MAX_UNQUEUED_BYTES, SMALL_BODIES,
 };
 use crate::limits::caller::caller_key;
 use crate::request::diagnosis::malformed;
@@ -23,6 +23,9 @@ use crate::response::problem::Problem;
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 /// The transfer rate at which [`BODY_TIMEOUT`] is extended. A slower sender gets 408.
 const MIN_BODY_BYTES_PER_SECOND: u32 = 256 * 1024;
+/// The same rate for the part of a body above [`MAX_UNQUEUED_BYTES`]. Eight senders of such bodies
+/// make all others wait, so each of them must be quick.
+const MIN_LARGE_BODY_BYTES_PER_SECOND: u32 = 1024 * 1024;
 
 /// A request body of at most `LIMIT` bytes, unparsed and of any media type, for signed requests.
 ///
@@ -42,14 +45,35 @@ impl<const LIMIT: usize> FromRequest for RawBody<LIMIT> {
 }
 
 /// The reservation of a body. The request holds it as an extension until the response.
-struct BodyReservation {
-    _reservation: ByteReservation<'static>,
+#[derive(Default)]
+struct BodyReservation(Option<ByteReservation<'static>>);
+
+impl BodyReservation {
+    /// Counts `received` bytes of a body up to [`MAX_UNQUEUED_BYTES`], without waiting.
+    fn count(&mut self, request: &HttpRequest, received: usize) -> Result<(), Problem> {
+        match &mut self.0 {
+            Some(reservation) => reservation.try_grow_to(received)?,
+            None => self.0 = Some(SMALL_BODIES.try_reserve(caller_key(request), received)?),
+        }
+        Ok(())
+    }
+
+    /// Counts a body above [`MAX_UNQUEUED_BYTES`].
+    async fn count_large(&mut self, request: &HttpRequest) -> Result<(), Problem> {
+        // Release before the wait, so that a waiting body holds no bytes of a budget.
+        self.0 = None;
+        self.0 = Some(LARGE_BODIES.reserve(caller_key(request), LARGE_BODIES.caller_share()).await?);
+        Ok(())
+    }
 }
 
 /// Reads a body, which holds a reservation until the response.
 ///
 /// A body up to 1 MiB counts by the bytes that have arrived, not by its `Content-Length`.
-/// [`REQUEST_BODIES`] counts a larger one as 8 MiB.
+/// [`LARGE_BODIES`] counts a larger one as 8 MiB.
+///
+/// A body up to 16 KiB does not count if it arrives at once. If it arrives in parts, its sender
+/// decides how long it takes memory, so it counts from its first part.
 pub(super) async fn read_body<const LIMIT: usize>(
     request: &HttpRequest,
     mut payload: Payload,
@@ -59,37 +83,43 @@ pub(super) async fn read_body<const LIMIT: usize>(
         return Err(Problem::payload_too_large(LIMIT));
     }
     let mut body = BytesMut::new();
-    let mut reservation: Option<ByteReservation<'static>> = None;
+    let mut reservation = BodyReservation::default();
     let mut deadline = Instant::now() + BODY_TIMEOUT;
-    while let Some(chunk) =
-        timeout_at(deadline, payload.next()).await.map_err(|_| Problem::request_timeout())?
-    {
+    loop {
+        let chunk = match payload.next().now_or_never() {
+            Some(received) => received,
+            None => {
+                if !body.is_empty() && body.len() <= MAX_UNQUEUED_BYTES {
+                    reservation.count(request, body.len())?;
+                }
+                timeout_at(deadline, payload.next()).await.map_err(|_| Problem::request_timeout())?
+            }
+        };
+        let Some(chunk) = chunk else { break };
         let chunk = chunk.map_err(|_| Problem::validation_failed(vec![malformed()]))?;
         let length = body.len() + chunk.len();
         if length > LIMIT {
             return Err(Problem::payload_too_large(LIMIT));
         }
-        if length > MAX_UNQUEUED_BYTES && body.len() <= MAX_UNQUEUED_BYTES {
-            let started = Instant::now();
-            // Release before the wait, so that a waiting body holds no bytes of the budget.
-            drop(reservation.take());
-            reservation =
-                Some(REQUEST_BODIES.reserve(caller_key(request), REQUEST_BODIES.caller_share()).await?);
-            // The wait for the budget does not count against the sender.
-            deadline += started.elapsed();
-            body.reserve(content_length.unwrap_or(length).saturating_sub(body.len()));
-        } else if length > MAX_UNCOUNTED_BYTES && length <= MAX_UNQUEUED_BYTES {
-            match &mut reservation {
-                Some(reservation) => reservation.try_grow(chunk.len())?,
-                None => reservation = Some(REQUEST_BODIES.try_reserve(caller_key(request), length)?),
+        let mut rate = MIN_BODY_BYTES_PER_SECOND;
+        if length > MAX_UNQUEUED_BYTES {
+            rate = MIN_LARGE_BODY_BYTES_PER_SECOND;
+            if body.len() <= MAX_UNQUEUED_BYTES {
+                let started = Instant::now();
+                reservation.count_large(request).await?;
+                // The wait for the budget does not count against the sender.
+                deadline += started.elapsed();
+                body.reserve(content_length.unwrap_or(length).saturating_sub(body.len()));
             }
+        } else if length > MAX_UNCOUNTED_BYTES {
+            reservation.count(request, length)?;
         }
-        deadline += Duration::from_secs(chunk.len() as u64) / MIN_BODY_BYTES_PER_SECOND;
+        deadline += Duration::from_secs(chunk.len() as u64) / rate;
         body.extend_from_slice(&chunk);
     }
     store_body_hash(request, &body);
-    if let Some(reservation) = reservation {
-        request.extensions_mut().insert(BodyReservation { _reservation: reservation });
+    if reservation.0.is_some() {
+        request.extensions_mut().insert(reservation);
     }
     Ok(body)
 }

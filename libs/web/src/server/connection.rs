@@ -1,11 +1,10 @@
-//! Accepted connections: the deadline of each request head, and the limit of a peer.
+//! Accepted connections: the deadline and the size of each request head, the minimum rate of
+//! responses, and the limit of a peer.
 
-use std::cell::Cell;
 use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
-use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -17,9 +16,11 @@ use actix_web::middleware::Next;
 use prometheus_client::metrics::counter::Counter;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
-use tokio::time::{Instant, Sleep};
+use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::limits::caller::{ClientAddress, TrustedProxies};
+use crate::server::exchange::Exchange;
+use crate::server::send_rate::SendRate;
 
 /// The time in which a request head must arrive. If the first head of a connection is late, the
 /// caller gets 408. If a later head is late, the connection is closed without a response.
@@ -27,6 +28,11 @@ use crate::limits::caller::{ClientAddress, TrustedProxies};
 /// The time of a first head starts when the kernel accepts the connection.
 /// A shorter time would reject callers because of the delay of a busy process.
 pub(super) const REQUEST_HEAD_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// The response to the first request of a connection if its head is too large. actix-http sends the
+/// same one, but only above 128 KiB.
+const HEAD_TOO_LARGE: &[u8] =
+    b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
 
 /// The open connections of each peer of a listener.
 #[derive(Clone)]
@@ -77,41 +83,33 @@ impl Drop for PeerSlot {
     }
 }
 
-/// The number of a connection's requests whose handlers have not returned a response.
-#[derive(Clone, Default)]
-pub(super) struct InFlight(Rc<Cell<usize>>);
-
-impl InFlight {
-    fn is_empty(&self) -> bool {
-        self.0.get() == 0
-    }
-}
-
 /// Counts a request of a connection until its handler returns.
 pub(super) async fn count_in_flight<B: MessageBody>(
     request: ServiceRequest,
     next: Next<B>,
 ) -> Result<ServiceResponse<B>, Error> {
-    let Some(InFlight(count)) = request.conn_data::<InFlight>().cloned() else {
-        return next.call(request).await;
-    };
-    count.set(count.get() + 1);
-    let _counted = scopeguard::guard(count, |count| count.set(count.get() - 1));
+    let _handling = request.conn_data::<Exchange>().map(Exchange::begin);
     next.call(request).await
 }
 
-/// An accepted connection, which closes if a request head does not arrive in time.
+/// An accepted connection, which closes if a request head does not arrive in time or is too large,
+/// or if the caller does not read its responses.
 ///
-/// actix-http limits the first head of a connection only. Its timer of an idle connection stops at
-/// the first byte of the next head.
+/// actix-http limits the time of a connection's first head only. Its timer of an idle connection
+/// stops at the first byte of the next head. It does not limit the time of a response.
 pub(super) struct Connection {
     stream: TcpStream,
-    in_flight: InFlight,
+    exchange: Exchange,
     /// The deadline of the current wait for a request. It does not apply while a request is in
     /// flight.
     deadline: Pin<Box<Sleep>>,
     state: State,
     idle_timeout: Duration,
+    /// True after a full buffer, until actix-http has parsed it.
+    is_unparsed: bool,
+    send_rate: SendRate,
+    /// The timer of the caller's deadline. Most connections never need one.
+    send_timer: Option<Pin<Box<Sleep>>>,
     _slot: Option<PeerSlot>,
 }
 
@@ -143,18 +141,27 @@ impl Connection {
         };
         let idle_timeout = keep_alive + REQUEST_HEAD_TIMEOUT;
         let deadline = Box::pin(tokio::time::sleep(idle_timeout));
-        let in_flight = InFlight::default();
-        let connection = Self { stream, in_flight, deadline, state: State::Idle, idle_timeout, _slot: slot };
+        let connection = Self {
+            stream,
+            exchange: Exchange::default(),
+            deadline,
+            state: State::Idle,
+            idle_timeout,
+            is_unparsed: false,
+            send_rate: SendRate::new(),
+            send_timer: None,
+            _slot: slot,
+        };
         Some((connection, peer))
     }
 
-    pub(super) fn in_flight(&self) -> InFlight {
-        self.in_flight.clone()
+    pub(super) fn exchange(&self) -> Exchange {
+        self.exchange.clone()
     }
 
     /// Returns ready at the deadline of the current wait.
     fn poll_deadline(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        if !self.in_flight.is_empty() {
+        if self.exchange.is_in_flight() {
             self.state = State::Response;
             return Poll::Pending;
         }
@@ -175,9 +182,57 @@ impl Connection {
     /// Restarts the deadline after a write, unless a handler still runs. A streamed response, whose
     /// handler has returned, can therefore last longer than the deadline.
     fn restart_idle_deadline(&mut self, context: &mut Context<'_>) {
-        if self.in_flight.is_empty() {
+        if !self.exchange.is_in_flight() {
             self.wait_for(State::Idle, context);
         }
+    }
+
+    /// Reads nothing while a request in flight leaves its input unread. Ends the input if a request
+    /// head is too large.
+    fn pause(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.exchange.is_in_flight() {
+            self.exchange.pause(context.waker().clone());
+            return Poll::Pending;
+        }
+        // actix-http parses the input after it has read all that is there.
+        if !std::mem::replace(&mut self.is_unparsed, true) {
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        // The response to an earlier request may still be incomplete.
+        if !self.exchange.has_begun() {
+            // The caller reads the end of the connection if the kernel has no room.
+            let _ = self.stream.try_write(HEAD_TOO_LARGE);
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Restarts the deadline of an idle connection and counts the caller's progress.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::TimedOut`] if the caller reads too slowly.
+    fn after_write(
+        &mut self,
+        written: Poll<io::Result<usize>>,
+        context: &mut Context<'_>,
+    ) -> Poll<io::Result<usize>> {
+        let now = Instant::now();
+        let Poll::Ready(written) = written else {
+            let deadline = self.send_rate.block(now);
+            let timer = self.send_timer.get_or_insert_with(|| Box::pin(sleep_until(deadline)));
+            if timer.deadline() != deadline {
+                timer.as_mut().reset(deadline);
+            }
+            ready!(timer.as_mut().poll(context));
+            // Otherwise the kernel would keep its buffer until the caller has read it.
+            let _ = self.stream.set_zero_linger();
+            tracing::info!("closed a connection whose caller read too slowly");
+            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+        };
+        let written = written?;
+        self.send_rate.accept(written, now);
+        self.restart_idle_deadline(context);
+        Poll::Ready(Ok(written))
     }
 }
 
@@ -192,9 +247,15 @@ impl AsyncRead for Connection {
         if self.poll_deadline(context).is_ready() {
             return Poll::Ready(Ok(()));
         }
-        let received = buffer.filled().len();
+        if self.exchange.is_full() {
+            return self.pause(context);
+        }
+        self.is_unparsed = false;
+        let filled = buffer.filled().len();
         ready!(Pin::new(&mut self.stream).poll_read(context, buffer))?;
-        if self.state == State::Idle && buffer.filled().len() > received {
+        let received = buffer.filled().len() - filled;
+        self.exchange.receive(received);
+        if self.state == State::Idle && received > 0 {
             self.wait_for(State::Head, context);
         }
         Poll::Ready(Ok(()))
@@ -207,9 +268,8 @@ impl AsyncWrite for Connection {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let written = ready!(Pin::new(&mut self.stream).poll_write(context, bytes))?;
-        self.restart_idle_deadline(context);
-        Poll::Ready(Ok(written))
+        let written = Pin::new(&mut self.stream).poll_write(context, bytes);
+        self.after_write(written, context)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -225,9 +285,8 @@ impl AsyncWrite for Connection {
         context: &mut Context<'_>,
         bytes: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let written = ready!(Pin::new(&mut self.stream).poll_write_vectored(context, bytes))?;
-        self.restart_idle_deadline(context);
-        Poll::Ready(Ok(written))
+        let written = Pin::new(&mut self.stream).poll_write_vectored(context, bytes);
+        self.after_write(written, context)
     }
 
     fn is_write_vectored(&self) -> bool {

@@ -80,12 +80,25 @@ impl Author {
 
     /// Sends an edit above 1 MiB.
     async fn put_large(&self) -> Response {
-        self.put(format!("{}{}", content([text_block("x")]), " ".repeat(MIB))).await
+        self.put(padded(MIB)).await
+    }
+
+    /// Sends a part of a body of 16 KiB, and then nothing.
+    async fn stall_small(&self) -> TcpStream {
+        let (address, head) = head(&self.news, &self.post, "content-length: 16384");
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(&[head.as_bytes(), &[b' '; 15 * 1024]].concat()).await.unwrap();
+        stream
     }
 }
 
-/// RULE-NWS-038: eight large bodies are held at once; further ones get 503, and slow senders get
-/// 408.
+/// Returns a short edit with this many spaces behind it.
+fn padded(spaces: usize) -> String {
+    format!("{}{}", content([text_block("x")]), " ".repeat(spaces))
+}
+
+/// RULE-NWS-038: eight large bodies are held at once; further ones get 503, smaller ones are
+/// accepted, and slow senders get 408.
 #[tokio::test]
 async fn slow_sender_loses_its_reservation() {
     let news = deploy().await;
@@ -102,13 +115,33 @@ async fn slow_sender_loses_its_reservation() {
     .await;
     assert!(refused.header("retry-after").parse::<u64>().is_ok_and(|wait| wait >= 1));
     refused.expect_problem(503, "SERVICE_UNAVAILABLE");
-    other.put(content([text_block("small")]).to_string()).await.expect(200);
+    // Bodies up to 1 MiB have a budget of their own.
+    other.put(padded(512 * 1024)).await.expect(200);
 
     for stream in stalled {
         let response = read_problem(stream).await;
         assert!(response.starts_with("HTTP/1.1 408") && response.contains("REQUEST_TIMEOUT"), "{response}");
     }
     other.put_large().await.expect(200);
+}
+
+/// RULE-NWS-038: unfinished bodies of any size count, so a caller cannot hold many of them.
+#[tokio::test]
+async fn caller_with_many_unfinished_bodies_gets_429() {
+    let news = deploy().await;
+    let author = Author::new(&news).await;
+    // The share of a caller in the budget of 32 MiB is 5 MiB, which 342 of these bodies exceed.
+    let stalled = join_all((0..400).map(|_| author.stall_small())).await;
+
+    let mut refused = 0;
+    for stream in stalled {
+        let response = read_problem(stream).await;
+        let is_refused = response.starts_with("HTTP/1.1 429") && response.contains("RATE_LIMITED");
+        assert!(is_refused || response.starts_with("HTTP/1.1 408"), "{response}");
+        refused += usize::from(is_refused);
+    }
+    assert!(refused > 0);
+    author.put(padded(0)).await.expect(200);
 }
 
 /// RULE-NWS-038: a caller has at most one large body in flight, even if the budget has room.
@@ -262,6 +295,31 @@ async fn unread_responses_do_not_block_other_callers() {
     }
     let read = async || (news.caller(&Claims::user(guid())).get(&path).await.status == 200).then_some(());
     eventually("connections of readers that do not read are closed", read).await;
+}
+
+/// RULE-NWS-040: callers that do not read the largest posts do not block the callers of smaller
+/// responses.
+#[tokio::test]
+async fn unread_large_posts_do_not_block_smaller_responses() {
+    let news = deploy().await;
+    let (_, path, _) = publish_large(&news).await;
+    let author = Author::new(&news).await;
+    author.put(content(vec![text_block(&"w".repeat(20_000)); 4]).to_string()).await.expect(200);
+    author.news.post(&format!("{POSTS}/{}/publish", author.post), Value::Null).await.expect(200);
+    let small = crate::path(&author.post);
+    let (mut unread, mut refused) = (Vec::new(), None);
+    while refused.is_none() && unread.len() < 96 {
+        let response = news.caller(&Claims::user(guid())).request(Method::GET, &path).send().await.unwrap();
+        if response.status() == 200 {
+            unread.push(response);
+        } else {
+            refused = Some(response.status().as_u16());
+        }
+    }
+    assert_eq!(refused, Some(503), "{} unread responses", unread.len());
+
+    let read = news.guest().get(&small).await;
+    assert!(read.status == 200 && read.text.len() > 16 * 1024, "{}: {} bytes", read.status, read.text.len());
 }
 
 /// RULE-NWS-040: concurrent callers who may not change a large post get 403, not 503.

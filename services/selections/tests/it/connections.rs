@@ -1,14 +1,17 @@
-//! Limits of connections: the deadline of each request head, and the connections of one peer.
+//! Limits of connections: the deadline and the size of each request head, and the connections of
+//! one peer.
 
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use reqwest::Method;
 use selections::Service;
 use testkit::service::Running;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::time::timeout;
 
-use crate::{eventually, service};
+use crate::{SELECTIONS, eventually, service};
 
 /// A request whose response has a short body.
 const REQUEST: &[u8] = b"GET /api/v1/selections/unknown HTTP/1.1\r\nhost: localhost\r\n\r\n";
@@ -20,23 +23,27 @@ async fn connect(service: &Running) -> TcpStream {
     TcpStream::connect(url.trim_start_matches("http://")).await.unwrap()
 }
 
+/// Reads a response, which has a body. Returns `None` if the connection was closed before its end.
+async fn read_response(stream: &mut TcpStream) -> Option<String> {
+    let mut response = String::new();
+    // The body is JSON without a line break, and ends with the object.
+    while !response.contains("\r\n\r\n") || !response.ends_with('}') {
+        let mut part = [0; 4096];
+        match stream.read(&mut part).await {
+            Ok(0) | Err(_) => return None,
+            Ok(length) => response.push_str(&String::from_utf8_lossy(&part[..length])),
+        }
+    }
+    Some(response)
+}
+
 /// Sends a request and reads its response, which is 404. Returns false if the connection was
 /// closed.
 async fn is_served(stream: &mut TcpStream) -> bool {
-    let exchange = async {
-        stream.write_all(REQUEST).await?;
-        let mut response = String::new();
-        // The body is JSON without a line break, and ends with the object.
-        while !response.contains("\r\n\r\n") || !response.ends_with('}') {
-            let mut part = [0; 4096];
-            match stream.read(&mut part).await? {
-                0 => return Ok(false),
-                length => response.push_str(&String::from_utf8_lossy(&part[..length])),
-            }
-        }
-        std::io::Result::Ok(response.starts_with("HTTP/1.1 404"))
-    };
-    exchange.await.unwrap_or(false)
+    if stream.write_all(REQUEST).await.is_err() {
+        return false;
+    }
+    read_response(stream).await.is_some_and(|response| response.starts_with("HTTP/1.1 404"))
 }
 
 /// RULE-ALL-096: each request head has a deadline, the first one of a connection and later ones.
@@ -49,10 +56,54 @@ async fn incomplete_head_closes_its_connection() {
         }
         stream.write_all(b"G").await.unwrap();
         let mut rest = Vec::new();
-        let closed = tokio::time::timeout(CLOSE_TIMEOUT, stream.read_to_end(&mut rest)).await;
+        let closed = timeout(CLOSE_TIMEOUT, stream.read_to_end(&mut rest)).await;
         assert!(closed.is_ok(), "the connection stays open after {requests} requests");
     }))
     .await;
+}
+
+/// RULE-ALL-121: a request head has at most 16 KiB. A larger one gets 431 if it is the first of its
+/// connection, and closes the connection otherwise.
+#[tokio::test]
+async fn head_above_16_kib_closes_its_connection() {
+    for requests in [0, 1, 2] {
+        let mut stream = connect(service()).await;
+        for _ in 0..requests {
+            assert!(is_served(&mut stream).await);
+        }
+        let padding = "x".repeat(64 * 1024);
+        let head = format!("GET / HTTP/1.1\r\nhost: localhost\r\nx-padding: {padding}\r\n\r\n");
+        // The service closes the connection while the rest of the head is being sent.
+        let _ = stream.write_all(head.as_bytes()).await;
+        let mut response = Vec::new();
+        let _ = stream.read_to_end(&mut response).await;
+        let expected: &[u8] = if requests == 0 { b"HTTP/1.1 431 " } else { b"" };
+        let status = &response[..response.len().min(13)];
+        assert_eq!(status, expected, "after {requests} requests");
+    }
+}
+
+/// RULE-ALL-121: a head of just under 16 KiB is accepted in two parts, and so is a long body behind
+/// it.
+#[tokio::test]
+async fn long_head_and_body_are_accepted() {
+    let (_, owner) = service().user();
+    let request = owner.request(Method::POST, SELECTIONS).build().unwrap();
+    let token = request.headers()["authorization"].to_str().unwrap();
+    let body = format!("{{\"Title\":\"x\"}}{}", " ".repeat(200 * 1024));
+    let head = format!(
+        "POST {SELECTIONS} HTTP/1.1\r\nhost: test\r\nauthorization: {token}\r\n\
+         content-type: application/json\r\ncontent-length: {}\r\nx-padding: {}\r\n",
+        body.len(),
+        "x".repeat(14 * 1024)
+    );
+    let mut stream = connect(service()).await;
+    stream.write_all(head.as_bytes()).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    stream.write_all(&[b"\r\n", body.as_bytes()].concat()).await.unwrap();
+    let created = read_response(&mut stream).await.unwrap();
+    assert!(created.starts_with("HTTP/1.1 201 "), "{created}");
+    assert!(is_served(&mut stream).await);
 }
 
 /// RULE-ALL-097: a peer at its limit gets no further connection until one of its connections ends.

@@ -18,16 +18,51 @@ pub(crate) const MAX_UNCOUNTED_BYTES: usize = 16 * 1024;
 /// The size above which bodies and responses wait for an exhausted budget.
 pub(crate) const MAX_UNQUEUED_BYTES: usize = MIB;
 
-/// The budget of request bodies.
+/// The size above which a response counts against the budget of the largest responses: the share of
+/// a caller in the budget below it.
+const MAX_MEDIUM_BYTES: usize = 8 * MIB;
+
+/// The budget of request bodies up to [`MAX_UNQUEUED_BYTES`].
+pub(crate) static SMALL_BODIES: LazyLock<ByteBudget> = LazyLock::new(|| ByteBudget::new(32 * MIB, 0));
+/// The budget of larger request bodies.
 ///
-/// A body above 1 MiB counts as 8 MiB, an eighth of the budget. Reading, parsing and writing such a
-/// body takes several times its length.
-pub(crate) static REQUEST_BODIES: LazyLock<ByteBudget> = LazyLock::new(|| ByteBudget::new(64 * MIB, 24));
-/// The budget of responses to `GET` requests of users and guests.
-pub(crate) static READ_RESPONSES: LazyLock<ByteBudget> = LazyLock::new(|| ByteBudget::new(96 * MIB, 63));
-/// The budget of all other responses: those to requests that change data, and those to services.
-/// Readers cannot exhaust it.
-pub(crate) static OTHER_RESPONSES: LazyLock<ByteBudget> = LazyLock::new(|| ByteBudget::new(96 * MIB, 63));
+/// Each of them counts as 8 MiB, an eighth of the budget. Reading, parsing and writing such a body
+/// takes several times its length.
+pub(crate) static LARGE_BODIES: LazyLock<ByteBudget> = LazyLock::new(|| ByteBudget::new(64 * MIB, 24));
+/// The budgets of responses to `GET` requests of users and guests.
+pub(crate) static READ_RESPONSES: LazyLock<ResponseBudgets> = LazyLock::new(ResponseBudgets::new);
+/// The budgets of all other responses: those to requests that change data, and those to services.
+/// Readers cannot exhaust them.
+pub(crate) static OTHER_RESPONSES: LazyLock<ResponseBudgets> = LazyLock::new(ResponseBudgets::new);
+
+/// The budgets of responses by their size. Callers who read large responses slowly therefore do not
+/// block the callers of smaller ones.
+pub(crate) struct ResponseBudgets {
+    small: ByteBudget,
+    medium: ByteBudget,
+    large: ByteBudget,
+}
+
+impl ResponseBudgets {
+    fn new() -> Self {
+        Self {
+            small: ByteBudget::new(32 * MIB, 0),
+            medium: ByteBudget::new(8 * MAX_MEDIUM_BYTES, 63),
+            large: ByteBudget::new(96 * MIB, 63),
+        }
+    }
+
+    /// Returns the budget of responses of this size.
+    pub(crate) fn for_size(&self, bytes: usize) -> &ByteBudget {
+        if bytes <= MAX_UNQUEUED_BYTES {
+            &self.small
+        } else if bytes <= MAX_MEDIUM_BYTES {
+            &self.medium
+        } else {
+            &self.large
+        }
+    }
+}
 
 /// The longest wait for bytes of a budget.
 const RESERVE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -146,14 +181,18 @@ fn exhausted() -> Problem {
 }
 
 impl<'b> ByteReservation<'b> {
-    /// Reserves `bytes` more, without waiting.
+    /// Grows the reservation to `bytes`, without waiting.
     ///
     /// # Errors
     /// As [`ByteBudget::try_reserve`].
-    pub(crate) fn try_grow(&mut self, bytes: usize) -> Result<(), Problem> {
+    pub(crate) fn try_grow_to(&mut self, bytes: usize) -> Result<(), Problem> {
         let budget: &'b ByteBudget = self.usage.budget;
-        self.permit.merge(budget.bytes.try_acquire_many(budget.permits(bytes)).map_err(|_| exhausted())?);
-        self.usage.add(bytes, budget.max_bytes_per_caller())
+        let more = bytes.saturating_sub(self.usage.bytes);
+        if more == 0 {
+            return Ok(());
+        }
+        self.permit.merge(budget.bytes.try_acquire_many(budget.permits(more)).map_err(|_| exhausted())?);
+        self.usage.add(more, budget.max_bytes_per_caller())
     }
 
     /// Changes the reservation to the actual size `bytes`. A reservation grows only as far as the
@@ -218,7 +257,7 @@ mod tests {
 
     use futures_util::FutureExt;
 
-    use super::{ByteBudget, ByteReservation, MIB};
+    use super::{ByteBudget, ByteReservation, MIB, ResponseBudgets};
     use crate::response::problem::Problem;
 
     /// A budget of 8 MiB, in which a caller may hold 2 MiB.
@@ -265,14 +304,29 @@ mod tests {
     fn caller_share_limits_the_sum_of_reservations() {
         let budget = budget(8);
         let mut first = budget.try_reserve(Some("one".to_owned()), MIB).unwrap();
-        first.try_grow(MIB / 2).unwrap();
+        first.try_grow_to(MIB + MIB / 2).unwrap();
         let second = budget.try_reserve(Some("one".to_owned()), MIB / 2).unwrap();
         assert_eq!(refusal(budget.try_reserve(Some("one".to_owned()), 1)), "429 RATE_LIMITED");
-        assert_eq!(first.try_grow(1).unwrap_err().to_string(), "429 RATE_LIMITED");
+        first.try_grow_to(MIB).unwrap();
+        assert_eq!(first.try_grow_to(MIB + MIB / 2 + 1).unwrap_err().to_string(), "429 RATE_LIMITED");
         drop(second);
         first.resize(MIB);
         let _third = budget.try_reserve(Some("one".to_owned()), MIB).unwrap();
         let _other = budget.try_reserve(Some("other".to_owned()), 5 * MIB).unwrap();
+    }
+
+    #[test]
+    fn large_responses_leave_room_for_smaller_ones() {
+        let budgets = ResponseBudgets::new();
+        let reserve = |caller: usize, bytes: usize| {
+            budgets.for_size(bytes).try_reserve(Some(caller.to_string()), bytes)
+        };
+        let largest: Vec<_> = (0..2).map(|caller| reserve(caller, 48 * MIB).unwrap()).collect();
+        assert_eq!(refusal(reserve(2, 9 * MIB)), "503 SERVICE_UNAVAILABLE");
+        let large: Vec<_> = (0..8).map(|caller| reserve(caller, 8 * MIB).unwrap()).collect();
+        assert_eq!(refusal(reserve(8, 2 * MIB)), "503 SERVICE_UNAVAILABLE");
+        reserve(8, MIB).unwrap();
+        assert_eq!((largest.len(), large.len()), (2, 8));
     }
 
     #[test]

@@ -30,15 +30,16 @@ const CHUNK_BYTES: usize = 64 * 1024;
 pub async fn reserve(request: &HttpRequest, bytes: usize) -> Result<(), Problem> {
     if bytes > MAX_UNQUEUED_BYTES {
         let caller = caller_key(request);
-        let reservation = budget_for(request, caller.as_ref()).reserve(caller, bytes).await?;
+        let reservation = budget_for(request, caller.as_ref(), bytes).reserve(caller, bytes).await?;
         request.extensions_mut().insert(reservation);
     }
     Ok(())
 }
 
-/// Returns the budget that the response to `request` counts against.
-fn budget_for(request: &HttpRequest, caller: Option<&String>) -> &'static ByteBudget {
-    if caller.is_some() && request.method() == Method::GET { &READ_RESPONSES } else { &OTHER_RESPONSES }
+/// Returns the budget that a response of this size to `request` counts against.
+fn budget_for(request: &HttpRequest, caller: Option<&String>, bytes: usize) -> &'static ByteBudget {
+    let is_read = caller.is_some() && request.method() == Method::GET;
+    if is_read { READ_RESPONSES.for_size(bytes) } else { OTHER_RESPONSES.for_size(bytes) }
 }
 
 /// Attaches a reservation to the response, which holds it until its last chunk is sent.
@@ -91,7 +92,7 @@ pub(crate) fn ensure_reservation(request: &HttpRequest, length: usize) -> Result
 /// Reserves bytes for a body that already exists. Callers can repeat a read, but not a change.
 fn reserve_existing(request: &HttpRequest, length: usize) -> Result<ByteReservation<'static>, Problem> {
     let caller = caller_key(request);
-    let budget = budget_for(request, caller.as_ref());
+    let budget = budget_for(request, caller.as_ref(), length);
     if request.method() == Method::GET {
         budget.try_reserve(caller, length)
     } else {
