@@ -10,6 +10,7 @@ use diesel_async::RunQueryDsl;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use runtime::MetricsAge;
 use tokio_util::sync::CancellationToken;
 
 const UPDATE_INTERVAL: Duration = Duration::from_secs(10);
@@ -50,6 +51,7 @@ impl Metrics {
 pub(crate) struct WaitingJobs {
     db: Db,
     gauges: HashMap<&'static str, WaitingGauges>,
+    age: MetricsAge,
 }
 
 #[derive(Default)]
@@ -87,15 +89,17 @@ impl WaitingJobs {
                 );
             });
         }
-        Self { db, gauges }
+        Self { db, gauges, age: MetricsAge::register(metrics, "jobs") }
     }
 
     /// Updates the metrics until `stopping`.
     ///
     /// Never fails. [`Process::spawn`](runtime::Process::spawn) requires the `Result`.
-    pub async fn run(self, stopping: CancellationToken) -> anyhow::Result<()> {
+    pub async fn run(mut self, stopping: CancellationToken) -> anyhow::Result<()> {
         loop {
-            if let Err(error) = self.update().await {
+            let result = self.update().await;
+            self.age.record(result.is_ok());
+            if let Err(error) = result {
                 tracing::warn!(%error, "failed to read the waiting jobs");
             }
             tokio::select! {

@@ -11,7 +11,7 @@ use db::{Conn, Db};
 use diesel::sql_types::{Array, BigInt, Integer, Text};
 use diesel_async::RunQueryDsl;
 use prometheus_client::metrics::gauge::Gauge;
-use runtime::Metrics;
+use runtime::{Metrics, MetricsAge};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -35,6 +35,7 @@ pub(crate) struct Backlog {
     oldest_seconds: Gauge<f64, AtomicU64>,
     parked: Gauge,
     dead_letters: Gauge,
+    age: MetricsAge,
 }
 
 /// The kinds of rows that a purge deletes.
@@ -63,6 +64,7 @@ impl Backlog {
             oldest_seconds: Gauge::default(),
             parked: Gauge::default(),
             dead_letters: Gauge::default(),
+            age: MetricsAge::register(metrics, "backlog"),
         };
         metrics.register(|registry| {
             registry.register("outbox_pending", "Events not acknowledged yet", backlog.pending.clone());
@@ -78,9 +80,10 @@ impl Backlog {
     /// [`UPDATE_INTERVAL`].
     ///
     /// Never fails. [`Process::spawn`](runtime::Process::spawn) requires the `Result`.
-    pub(crate) async fn run(self, stopping: CancellationToken) -> anyhow::Result<()> {
+    pub(crate) async fn run(mut self, stopping: CancellationToken) -> anyhow::Result<()> {
         loop {
-            self.update().await;
+            let is_updated = self.update().await;
+            self.age.record(is_updated);
             tokio::select! {
                 () = tokio::time::sleep(UPDATE_INTERVAL) => {}
                 () = stopping.cancelled() => return Ok(()),
@@ -89,8 +92,9 @@ impl Backlog {
     }
 
     /// Updates each metric and deletes expired rows. If one statement fails, the others still run.
-    async fn update(&self) {
-        let results = [
+    /// Returns true if every metric was updated.
+    async fn update(&self) -> bool {
+        let metrics = [
             ("outbox_pending", self.set_pending().await),
             ("outbox_oldest_seconds", self.set_oldest_seconds().await),
             ("outbox_parked", self.set_count("outbox_parked", &self.parked).await),
@@ -98,11 +102,14 @@ impl Backlog {
                 "dead_letters",
                 self.set_count("dead_letter where superseded_by is null", &self.dead_letters).await,
             ),
+        ];
+        let is_updated = metrics.iter().all(|(_, result)| result.is_ok());
+        let purges = [
             ("expired events of the inbox", self.purge(Expired::Events).await),
             ("expired keys of the inbox", self.purge(Expired::Keys).await),
             ("expired dead letters", self.purge(Expired::DeadLetters).await),
         ];
-        for (step, result) in results {
+        for (step, result) in metrics.into_iter().chain(purges) {
             if let Err(error) = result {
                 tracing::warn!(
                     step,
@@ -111,6 +118,7 @@ impl Backlog {
                 );
             }
         }
+        is_updated
     }
 
     async fn set_pending(&self) -> Result<(), db::Error> {

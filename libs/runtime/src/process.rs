@@ -7,10 +7,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument;
+
+/// The interval at which [`Process::report_readiness`] checks the conditions.
+const READINESS_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The phases in which the parts of a service stop, one after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -204,6 +208,32 @@ impl Process {
         if missing.is_empty() { Ok(()) } else { Err(missing) }
     }
 
+    /// Starts to report readiness as the metric `service_ready` of `role`.
+    ///
+    /// A replica that is not ready receives no requests, so no request fails in it. Without this
+    /// metric, no alert could fire when every replica is not ready.
+    pub fn report_readiness(&self, role: &'static str) {
+        let ready = Gauge::<i64>::default();
+        self.metrics().register(|registry| {
+            let registry = registry.sub_registry_with_label(("role".into(), role.into()));
+            registry.register("service_ready", "1 while the process accepts work, else 0", ready.clone());
+        });
+        let process = self.clone();
+        self.spawn(Phase::Monitoring, "readiness metric", |stopping| async move {
+            while !stopping.is_cancelled() {
+                let update = async {
+                    ready.set(process.check_readiness().await.is_ok().into());
+                    tokio::time::sleep(READINESS_INTERVAL).await;
+                };
+                tokio::select! {
+                    () = update => {}
+                    () = stopping.cancelled() => {}
+                }
+            }
+            Ok(())
+        });
+    }
+
     pub fn metrics(&self) -> &Metrics {
         &self.0.metrics
     }
@@ -212,6 +242,8 @@ impl Process {
 #[cfg(test)]
 mod tests {
     use std::sync::{Arc, Mutex};
+
+    use tokio::sync::Notify;
 
     use super::{Phase, Process};
 
@@ -239,6 +271,26 @@ mod tests {
         process.drain();
         assert_eq!(process.check_readiness().await, Err(vec!["stopping".to_owned()]));
         assert!(!process.stopping().is_cancelled());
+    }
+
+    /// RULE-ALL-052: the metric of a process says whether the process is ready, and ends with it.
+    #[tokio::test]
+    async fn readiness_is_a_metric_of_the_role() {
+        for (result, value) in [(Ok(()), 1), (Err("unavailable".to_owned()), 0)] {
+            let (process, checked) = (Process::new(), Arc::new(Notify::new()));
+            let of_check = Arc::clone(&checked);
+            process.add_readiness_check("database", move || {
+                of_check.notify_one();
+                std::future::ready(result.clone())
+            });
+            process.report_readiness("work");
+            checked.notified().await;
+            let metrics = process.metrics().encode().unwrap();
+            let expected = format!("service_ready{{role=\"work\"}} {value}");
+            assert!(metrics.lines().any(|line| line == expected), "{metrics}");
+            process.stop();
+            process.finished().await.unwrap();
+        }
     }
 
     /// RULE-ALL-061: a stopping process is not ready and ends phase by phase.

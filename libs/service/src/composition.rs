@@ -114,6 +114,7 @@ pub async fn start<S: Service>(
         bus::<S>(db, config.messaging).start(process, topics::<S>())?;
     }
     S::run(app, role, process)?;
+    process.report_readiness(role.name());
     // The admin port is last, so that a replica that reports readiness already listens.
     Ok(Endpoints { public, internal, admin: server.listen_admin()? })
 }

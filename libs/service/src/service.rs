@@ -101,4 +101,13 @@ impl Role {
     pub fn has_background_tasks(self) -> bool {
         matches!(self, Self::Work | Self::Both)
     }
+
+    /// Returns the name of the role in metrics.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Serve => "serve",
+            Self::Work => "work",
+            Self::Both => "both",
+        }
+    }
 }

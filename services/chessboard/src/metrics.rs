@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ::db::Db;
 use prometheus_client::metrics::gauge::Gauge;
-use runtime::{Phase, Process};
+use runtime::{MetricsAge, Phase, Process};
 
 use crate::db;
 
@@ -17,9 +17,12 @@ pub fn report_waiting_profiles(db: Db, process: &Process) {
         let help = "External profiles that wait for their company, or for the release of another profile";
         registry.register("outside_profiles_waiting", help, waiting.clone());
     });
+    let mut age = MetricsAge::register(process.metrics(), "external-profiles");
     process.spawn(Phase::Work, "waiting external profiles", |stopping| async move {
         loop {
-            match count_waiting(&db).await {
+            let result = count_waiting(&db).await;
+            age.record(result.is_ok());
+            match result {
                 Ok(count) => drop(waiting.set(count)),
                 Err(error) => tracing::warn!(%error, "failed to count waiting external profiles"),
             }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use actix_web::web::Data;
 use prometheus_client::metrics::gauge::Gauge;
-use runtime::{Phase, Process};
+use runtime::{MetricsAge, Phase, Process};
 use tokio_util::sync::CancellationToken;
 
 use crate::app::App;
@@ -28,13 +28,21 @@ pub fn spawn_gauges(app: Data<App>, process: &Process) {
         let help = "Accounts and payouts that differed from their accruals at the last audit";
         registry.register("agent_ledger_mismatches", help, gauges.ledger_mismatches.clone());
     });
-    process.spawn(Phase::Work, "gauges", |stopping| gauges.update_repeatedly(app, stopping));
+    let age = MetricsAge::register(process.metrics(), "ledger");
+    process.spawn(Phase::Work, "gauges", |stopping| gauges.update_repeatedly(app, age, stopping));
 }
 
 impl Gauges {
-    async fn update_repeatedly(self, app: Data<App>, stopping: CancellationToken) -> anyhow::Result<()> {
+    async fn update_repeatedly(
+        self,
+        app: Data<App>,
+        mut age: MetricsAge,
+        stopping: CancellationToken,
+    ) -> anyhow::Result<()> {
         loop {
-            if let Err(error) = self.update(&app).await {
+            let result = self.update(&app).await;
+            age.record(result.is_ok());
+            if let Err(error) = result {
                 tracing::warn!(error = format!("{error:#}"), "failed to read the state of the ledger");
             }
             tokio::select! {
