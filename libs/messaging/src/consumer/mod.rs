@@ -39,6 +39,8 @@ use crate::subscription::Subscription;
 /// The interval at which a consumer compares the history of the database with that of its session.
 /// Each transaction of messages compares the history, too, but an idle consumer has none.
 const HISTORY_CHECK_INTERVAL: Duration = Duration::from_secs(5);
+/// The interval at which a consumer updates the metric of an outage.
+const OUTAGE_UPDATE_INTERVAL: Duration = Duration::from_secs(5);
 /// The pause between two sessions.
 const SESSION_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// The number of transactions in which the consumers of a process apply messages at the same time.
@@ -137,6 +139,7 @@ impl Consumer {
         let partitions = client.client().context();
         let mut in_progress = FuturesUnordered::new();
         let mut history_changed = std::pin::pin!(self.history_changed(&session));
+        let mut outage_updates = tokio::time::interval(OUTAGE_UPDATE_INTERVAL);
         loop {
             let (delivery, control, partition) = tokio::select! {
                 received = client.recv() => match received {
@@ -166,6 +169,10 @@ impl Consumer {
                         continue;
                     }
                     break;
+                }
+                _ = outage_updates.tick() => {
+                    self.outage.update_metric();
+                    continue;
                 }
                 () = &mut history_changed => break,
                 () = session.stopping.cancelled() => break,

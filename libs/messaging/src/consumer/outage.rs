@@ -97,6 +97,13 @@ impl OutageDetector {
         is_outage
     }
 
+    /// Updates the metric. The failing messages may have moved to another replica, after which this
+    /// replica records neither a failure nor a success.
+    pub fn update_metric(&self) {
+        let failures = self.failures();
+        self.paused.set(failures.is_outage().into());
+    }
+
     /// Records that a message was applied, which ends an outage.
     pub fn record_success(&self) {
         self.applied.fetch_add(1, Ordering::Relaxed);
@@ -106,5 +113,41 @@ impl OutageDetector {
             self.paused.set(0);
         }
         *failures = Failures::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use prometheus_client::metrics::gauge::Gauge;
+    use serde_json::Map;
+
+    use super::{FAILURE_EXPIRY, MIN_OUTAGE_KEYS, OutageDetector};
+    use crate::contract::message::{KafkaPosition, Message};
+
+    fn message(key: usize) -> Message {
+        let position = KafkaPosition { partition: 0, offset: 0, published_at: None };
+        Message::new("platform.shop.order-placed.v1".to_owned(), position, key.to_string(), Map::new(), None)
+    }
+
+    /// RULE-EVT-032: the metric of an outage ends in a replica whose failing messages have moved to
+    /// another replica.
+    #[test]
+    fn outage_without_recent_failure_is_not_reported() {
+        let paused = Gauge::default();
+        let outage = OutageDetector::new("shop.orders", paused.clone());
+        for key in 0..MIN_OUTAGE_KEYS {
+            outage.record_failure(&message(key), "a table is missing");
+        }
+        outage.update_metric();
+        assert_eq!(paused.get(), 1);
+        if let Some(last) = &mut outage.failures().last_at {
+            *last -= FAILURE_EXPIRY + Duration::from_secs(1);
+        }
+        outage.update_metric();
+        assert_eq!(paused.get(), 0);
+        outage.record_failure(&message(0), "a table is missing");
+        assert_eq!(paused.get(), 1);
     }
 }
