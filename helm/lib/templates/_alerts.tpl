@@ -57,13 +57,16 @@ spec:
         {{- end }}
         {{- $symptoms := list
           (dict "alert" "ServiceDown" "expr" "absent(up{OF} == 1)" "for" "2m" "severity" "page" "summary" "has no running process")
+          (dict "alert" "ServeDown" "expr" "absent(http_server_active_requests{OF})" "for" "2m" "severity" "page" "summary" "has no process that serves requests")
           (dict "alert" "WorkerDown" "expr" "absent(outbox_pending{OF})" "for" "2m" "severity" "page" "summary" "has no running worker")
+          (dict "alert" "NotReady" "expr" "max by (role) (service_ready{OF}) == 0" "for" "2m" "severity" "page" "summary" "has no ready process of a role")
+          (dict "alert" "MetricsStale" "expr" "min by (source) (metrics_age_seconds{OF}) > 60" "for" "5m" "severity" "ticket" "summary" "has metrics that are not updated")
           (dict "alert" "LoadShedding" "expr" "sum(rate(http_server_requests_shed_total{OF}[5m])) > 0" "for" "10m" "severity" "ticket" "summary" "sheds requests")
           (dict "alert" "OutboxDelayed" "expr" "max(outbox_oldest_seconds{OF}) > 60" "for" "2m" "severity" "page" "summary" "has events that are not published")
           (dict "alert" "EventsParked" "expr" "max(outbox_parked{OF}) > 0" "for" "0m" "severity" "ticket" "summary" "has parked events")
           (dict "alert" "TopicsHeld" "expr" "max(outbox_held_topics{OF}) > 0" "for" "2m" "severity" "ticket" "summary" "has events of a topic that is missing or forbidden")
           (dict "alert" "RelayLeaseLost" "expr" "sum(increase(outbox_fenced_total{OF}[15m])) > 0" "for" "0m" "severity" "ticket" "summary" "has a relay that lost its lease")
-          (dict "alert" "DatabaseHistoryChanged" "expr" "sum(increase(outbox_history_changed_total{OF}[15m])) > 0" "for" "0m" "severity" "ticket" "summary" "has a database that was promoted or restored")
+          (dict "alert" "DatabaseHistoryChanged" "expr" "sum(increase(outbox_history_changed_total{OF}[15m])) > 0 or sum(outbox_history_changed_total{OF} unless outbox_history_changed_total{OF} offset 15m) > 0" "for" "0m" "severity" "ticket" "summary" "has a database that was promoted or restored")
           (dict "alert" "SequenceWentBack" "expr" "sum by (consumer) (increase(consumer_sequence_went_back_total{OF}[15m])) > 0" "for" "0m" "severity" "ticket" "summary" "has received sequences that were used before")
           (dict "alert" "MessagesDelayed" "expr" "max by (consumer) (consumer_oldest_seconds{OF}) > 300" "for" "5m" "severity" "page" "summary" "has unconsumed messages")
           (dict "alert" "ConsumerStopped" "expr" "sum by (consumer) (consumer_readable_partitions{OF}) == 0" "for" "2m" "severity" "page" "summary" "reads none of its topics")
@@ -87,7 +90,8 @@ spec:
         {{- range $symptoms }}
         {{- $expr := .expr }}
         {{- range $time := list "5m" "15m" }}
-        {{- $expr = $expr | replace (printf "[%s]" $time) (printf "[%s]" (include "lib.duration" (dict "root" $ "time" $time))) }}
+        {{- $short := include "lib.duration" (dict "root" $ "time" $time) }}
+        {{- $expr = $expr | replace (printf "[%s]" $time) (printf "[%s]" $short) | replace (printf " offset %s" $time) (printf " offset %s" $short) }}
         {{- end }}
         {{- range $time := list "60" "300" }}
         {{- $expr = regexReplaceAll (printf "> %s$" $time) $expr (printf "> %d" (max 1 (div (int64 $time) (int64 $rule.haste)))) }}

@@ -22,7 +22,10 @@ pub(super) enum Fault {
     ErrorBudgetBurn,
     LatencyBudgetBurn,
     ServiceDown,
+    ServeDown,
     WorkerDown,
+    NotReady,
+    MetricsStale,
     LoadShedding,
     OutboxDelayed,
     EventsParked,
@@ -44,9 +47,13 @@ pub(super) enum Fault {
 }
 
 impl Fault {
-    pub(super) const ALL: [Self; 22] = [
+    pub(super) const ALL: [Self; 25] = [
         Self::ServiceDown,
+        Self::ServeDown,
         Self::WorkerDown,
+        // The fault of `NotReady` also causes `MetricsStale`.
+        Self::MetricsStale,
+        Self::NotReady,
         Self::OutboxDelayed,
         Self::EventsParked,
         Self::TopicsHeld,
@@ -80,7 +87,10 @@ impl Fault {
             Self::ErrorBudgetBurn => "the database is down while requests arrive",
             Self::LatencyBudgetBurn => "a table is locked repeatedly for 1.2 s",
             Self::ServiceDown => "all processes are stopped",
+            Self::ServeDown => "the serving process is stopped",
             Self::WorkerDown => "the workers are stopped",
+            Self::NotReady => "the database is down",
+            Self::MetricsStale => "the table of dead letters is missing",
             Self::LoadShedding => "a table is locked during 120 concurrent requests",
             Self::OutboxDelayed => "the broker is down",
             Self::EventsParked => "an event is larger than the broker accepts",
@@ -117,7 +127,12 @@ impl Fault {
                 Ok(())
             }
             Self::ServiceDown => environment.stop_processes(&["serve", "work"]).await,
+            Self::ServeDown => environment.stop_processes(&["serve"]).await,
             Self::WorkerDown => environment.stop_processes(&["work"]).await,
+            Self::NotReady => environment.set_database_running(false).await,
+            Self::MetricsStale => {
+                environment.execute("agent", "alter table dead_letter rename to dead_letter_away").await
+            }
             Self::OutboxDelayed => {
                 environment.set_broker_running(false)?;
                 environment.execute("agent", &event(subject, 1)).await
@@ -195,14 +210,17 @@ impl Fault {
         drop(environment.lock_connection.take());
         let subject = environment.subject;
         match self {
-            Self::ErrorBudgetBurn => environment.set_database_running(true).await,
+            Self::ErrorBudgetBurn | Self::NotReady => environment.set_database_running(true).await,
             Self::LatencyBudgetBurn
             | Self::LoadShedding
             | Self::RelayLeaseLost
             | Self::DatabaseHistoryChanged
             | Self::SequenceWentBack
             | Self::MessagesDelayed => Ok(()),
-            Self::ServiceDown | Self::WorkerDown => environment.start_processes().await,
+            Self::ServiceDown | Self::ServeDown | Self::WorkerDown => environment.start_processes().await,
+            Self::MetricsStale => {
+                environment.execute("agent", "alter table dead_letter_away rename to dead_letter").await
+            }
             Self::OutboxDelayed | Self::ConsumerStopped => environment.set_broker_running(true),
             Self::RevocationsStale => {
                 environment.execute("agent", "alter table revocation_away rename to access_revocation").await
