@@ -40,9 +40,15 @@ refuse() {
   elif grep -qF -- "$3" "$work/log"; then ok "$1"
   else bad "$1: refused for another reason" "$work/log"; fi
 }
+# values NAME: sets `flags` to those of ci/NAME.yaml. production.yaml is for released charts, so it has no image.
+values() {
+  flags=(--values "ci/$1.yaml")
+  [ "$1" != production ] || flags+=(--values ci/image.yaml)
+}
 render() {
-  quietly "$helm" template "$1" "$work/helm/$1" --namespace platform --kube-version "$kubernetes" \
-    --values "ci/$2.yaml" "${@:3}"
+  local flags
+  values "$2"
+  quietly "$helm" template "$1" "$work/helm/$1" --namespace platform --kube-version "$kubernetes" "${flags[@]}" "${@:3}"
 }
 # notes CHART RELEASE VALUES: prints the notes after an install.
 notes() {
@@ -93,9 +99,10 @@ inspect() {
   # Charts work from a clone, before and after this command.
   check "$1: renders from a clone" render "$1" "$2"
   check "$1: dependencies" "$helm" dependency update "$work/helm/$1"
-  local name
+  local name flags
   for name in "${@:2}"; do
-    check "$1, $name: lint" "$helm" lint --strict "$work/helm/$1" --values "ci/$name.yaml"
+    values "$name"
+    check "$1, $name: lint" "$helm" lint --strict "$work/helm/$1" "${flags[@]}"
     if render "$1" "$name" >"$work/$1-$name.yaml" 2>"$work/log"; then
       ok "$1, $name: renders"
       validate "$1, $name" "$work/$1-$name.yaml"
@@ -139,6 +146,8 @@ for service in "${services[@]}"; do
   refuse "$service: a variable twice" "$service" 'app.extraEnv: HTTPS_PROXY is set' --set app.config.HTTPS_PROXY=http://proxy:3128 \
     --set 'app.extraEnv[0].name=HTTPS_PROXY' --set 'app.extraEnv[0].value=x'
   refuse "$service: a volume with the name of the chart's" "$service" 'app.extraVolumes: app is a volume of the chart' --set 'app.extraVolumes[0].name=app'
+  refuse "$service: two volumes at /tmp" "$service" 'app.extraVolumeMounts: /tmp' --set app.temporaryFiles=1Gi \
+    --set 'app.extraVolumes[0].name=scratch' --set 'app.extraVolumeMounts[0].name=scratch' --set 'app.extraVolumeMounts[0].mountPath=/tmp'
   refuse "$service: two sources of trusted certificates" "$service" 'app.trustedCA' --set app.trustedCA.configMap=a --set app.trustedCA.secret=b
   refuse "$service: connections as a parameter of PostgreSQL" "$service" 'set app.cnpg.maxConnections' \
     --set app.cnpg.enabled=true --set-string app.cnpg.parameters.max_connections=50
@@ -153,6 +162,14 @@ for service in "${services[@]}"; do
     --set app.serve.autoscaling.enabled=true --set app.serve.autoscaling.maxReplicas=12
   refuse "$service: a recovered database without an object store" "$service" 'app.cnpg.objectStore' \
     --set app.cnpg.enabled=true --set app.cnpg.recover.from=before
+  refuse "$service: a migration before its database" "$service" 'app.migration.mode' --set app.migration.mode=hook --set app.cnpg.enabled=true
+  refuse "$service: partitions of an unknown topic" "$service" 'app.strimzi.partitions: the service neither' \
+    --set-json 'app.strimzi.partitions={"platform.unknown.v1":24}'
+  topic=$(sed -n '/^topics:/,/^$/ { s/.*{name: \(platform[^,]*\.v1\), partitions: 12,.*/\1/p }' "$service/declared.yaml" | head -n 1)
+  refuse "$service: fewer partitions than declared" "$service" 'Kafka removes none' --set-json "app.strimzi.partitions={\"$topic\":6}"
+  render "$service" default --set app.strimzi.enabled=true --set app.strimzi.cluster=kafka \
+    --set-json "app.strimzi.partitions={\"$topic\":24}" >"$work/grown.yaml"
+  check "$service: a grown topic" has "$work/grown.yaml" KafkaTopic 'partitions: 24' 'partitions: 12'
   refuse "$service: an external secret without a store" "$service" 'app.externalSecret.store.name' \
     --set app.externalSecret.enabled=true --set app.externalSecret.path=area
   refuse "$service: an external secret without a path" "$service" 'app.externalSecret.path' \
@@ -179,6 +196,12 @@ for service in "${services[@]}"; do
   check "$service: trusts the authority of its database" has "$everything" Deployment 'name: DATABASE_CA_FILE' 'key: ca.crt'
   check "$service: limits the requests of each user" has "$everything" Deployment 'name: ACTOR_REQUESTS_PER_MINUTE' \
     'name: ACTOR_EXPENSIVE_REQUESTS_PER_MINUTE'
+  check "$service: an archive of its own name" has "$everything" Cluster '{barmanObjectName: backups, serverName: area-17}'
+  check "$service: a volume for temporary files" has "$everything" Deployment 'emptyDir: {sizeLimit: 64Mi}' '{name: temporary-files, mountPath: /tmp}'
+  render "$service" default --set app.cnpg.enabled=true >"$work/small.yaml"
+  render "$service" default --set app.cnpg.enabled=true --set app.serve.replicas=0 --set app.work.replicas=4 >"$work/large.yaml"
+  check "$service: the same connections for other numbers of replicas" \
+    test "$(grep 'max_connections:' "$work/small.yaml")" = "$(grep 'max_connections:' "$work/large.yaml")"
   check "$service: metrics of the database" has "$everything" PodMonitor "cnpg.io/cluster: $service-db"
   check "$service: an alert on the age of the last backup" has "$everything" PrometheusRule 'alert: BackupOld' '> 108000'
   render "$service" default --set app.cnpg.enabled=true --set app.cnpg.objectStore=backups --set app.cnpg.imageCatalog=postgresql >"$work/database.yaml"
@@ -198,6 +221,9 @@ for service in "${services[@]}"; do
   else ok "$service: switched off in the umbrella"; fi
 done
 check 'backups do not all start at once' test "$(sort -u "$work/schedules" | wc -l)" -ge $((${#services[@]} - 1))
+check 'crm: a volume for temporary files' has "$work/crm-default.yaml" Deployment 'emptyDir: {sizeLimit: 1Gi}'
+render selections default --set app.migration.mode=hook --set app.migration.deadlineSeconds=600 >"$work/hook.yaml"
+check 'selections: a deadline of the migration' has "$work/hook.yaml" Job 'activeDeadlineSeconds: 600'
 check 'messenger: a stream has a rule without a timeout' has "$work/messenger-production.yaml" HTTPRoute 'value: /api/messenger/stream' 'timeouts: {request: 0s}'
 check 'messenger: no LiveKit, no rule for it' lacks "$work/messenger-default.yaml" NetworkPolicy '# livekit'
 render messenger default --set app.config.LIVEKIT_API_URL=http://livekit:7880 >"$work/livekit.yaml"

@@ -4,6 +4,7 @@
 {{- fail (printf "%s: values of a service go below app" $name) -}}
 {{- end -}}
 {{- $app := .Values.app -}}
+{{- include "lib.partitions.known" . -}}
 {{- $serve := dict "root" . "role" "serve" "scaled" $app.serve.autoscaling.enabled -}}
 {{- $work := dict "root" . "role" "work" "scaled" $app.work.keda.enabled -}}
 {{- include "lib.deployment" $serve }}

@@ -4,18 +4,21 @@
 {{ .Values.app.cnpg.name | default (printf "%s-db" (include "lib.fullname" .)) }}
 {{- end }}
 
-{{- /* The largest number of connections that the pods open: during a rolling update each role has one pod more. */}}
+{{- /* The largest number of connections that the pods open: during a rolling update each role has one pod more.
+The largest numbers of replicas count without an autoscaler, too. PostgreSQL restarts if the sum changes, so it must not change with replicas that an
+operator adds. */}}
 {{- define "lib.cnpg.connections" -}}
 {{- $app := .Values.app -}}
 {{- $config := include "lib.config" . | fromYaml -}}
 {{- $pool := int ($config.DATABASE_POOL_SIZE | default 16) -}}
 {{- $lookups := mul (ternary 2 1 $app.internal.enabled) (int ($config.HTTP_WORKERS | default 2)) -}}
-{{- $serve := add 1 (ternary $app.serve.autoscaling.maxReplicas $app.serve.replicas $app.serve.autoscaling.enabled) -}}
-{{- $work := add 1 (ternary $app.work.keda.maxReplicas $app.work.replicas $app.work.keda.enabled) -}}
+{{- $serve := add 1 (max (int $app.serve.replicas) (int $app.serve.autoscaling.maxReplicas)) -}}
+{{- $work := add 1 (max (int $app.work.replicas) (int $app.work.keda.maxReplicas)) -}}
 {{- /* Beside its pool each pod has a connection for readiness, `serve` those for lookups, and `work` the relay's. Each pod of
-`messenger` has one for the wake-ups of streams. */ -}}
+`messenger` has one for the wake-ups of streams, and `serve` one for the comparison with a read replica. */ -}}
 {{- $pool = ternary (add $pool 1) $pool (eq .Chart.Name "messenger") -}}
-{{- add (mul $serve (add $pool $lookups 1)) (mul $work (add $pool 2)) -}}
+{{- $comparison := ternary 1 0 (or (hasKey $config "DATABASE_READ_URL") (has "DATABASE_READ_URL" (include "lib.secretKeys" . | fromYamlArray))) -}}
+{{- add (mul $serve (add $pool $lookups 1 $comparison)) (mul $work (add $pool 2)) -}}
 {{- end }}
 
 {{- /* {root, name} */}}
@@ -41,7 +44,9 @@ metadata:
 {{- $cluster := include "lib.cnpg.cluster" . -}}
 {{- $name := include "lib.name" . -}}
 {{- if and $cnpg.recover.from (not $cnpg.objectStore) }}{{ fail "app.cnpg.objectStore must be set where app.cnpg.recover.from is" }}{{ end -}}
-{{- if eq $cnpg.recover.from $cluster }}{{ fail "app.cnpg.name must be another one than app.cnpg.recover.from: a cluster is not recovered from itself" }}{{ end -}}
+{{- /* The Job runs before the operator has created the database and its Secret. */}}
+{{- if eq .Values.app.migration.mode "hook" }}{{ fail "app.cnpg.enabled: app.migration.mode hook needs a database that is there before the release" }}{{ end -}}
+{{- if eq $cnpg.recover.from ($cnpg.archive | default $cluster) }}{{ fail "app.cnpg.recover.from is the archive of the cluster itself: set another app.cnpg.name or app.cnpg.archive" }}{{ end -}}
 {{- $connections := int (include "lib.cnpg.connections" .) -}}
 {{- /* Migrations, commands, the operator, and people who look. */ -}}
 {{- $needed := add $connections 20 -}}
@@ -102,7 +107,7 @@ spec:
   plugins:
     - name: barman-cloud.cloudnative-pg.io
       isWALArchiver: true
-      parameters: {barmanObjectName: {{ . }}}
+      parameters: {barmanObjectName: {{ . }}{{ with $cnpg.archive }}, serverName: {{ . }}{{ end }}}
   {{- end }}
 ---
 apiVersion: postgresql.cnpg.io/v1

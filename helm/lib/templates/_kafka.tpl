@@ -1,5 +1,22 @@
 {{- /* The topics of a service and its user with permissions, for the Strimzi operator. */}}
 
+{{- /* {root, topic, declared}: the number of partitions of a topic. */}}
+{{- define "lib.partitions" -}}
+{{ get .root.Values.app.strimzi.partitions .topic | default .declared | int64 }}
+{{- end }}
+
+{{- /* Rejects a number of partitions of an unknown topic, and one below the declared number: Kafka removes no partition. */}}
+{{- define "lib.partitions.known" -}}
+{{- $declared := include "lib.declared" . | fromYaml -}}
+{{- $known := dict -}}
+{{- range $declared.topics }}{{ $_ := set $known .name .partitions }}{{ end -}}
+{{- range $declared.consumes }}{{ $_ := set $known .topic .partitions }}{{ end -}}
+{{- range $topic, $partitions := .Values.app.strimzi.partitions -}}
+{{- if not (hasKey $known $topic) }}{{ fail (printf "app.strimzi.partitions: the service neither creates nor consumes %s" $topic) }}{{ end -}}
+{{- if lt (int $partitions) (int (get $known $topic)) }}{{ fail (printf "app.strimzi.partitions: %s is declared with more partitions, and Kafka removes none" $topic) }}{{ end -}}
+{{- end -}}
+{{- end }}
+
 {{- define "lib.strimzi.metadata" -}}
 {{- $strimzi := .root.Values.app.strimzi -}}
 metadata:
@@ -25,7 +42,7 @@ kind: KafkaTopic
     # Uninstalling the release deletes this resource and keeps the topic with its messages.
     helm.sh/resource-policy: keep
 spec:
-  partitions: {{ .partitions }}
+  partitions: {{ include "lib.partitions" (dict "root" $root "topic" .name "declared" .partitions) }}
   replicas: {{ .replicas }}
   config:
     {{- range $name, $value := .config }}

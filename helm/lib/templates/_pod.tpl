@@ -38,8 +38,11 @@ priorityClassName: {{ . }}
 {{- if hasKey $.config .name }}{{ fail (printf "app.extraEnv: %s is set by app.config, global.config or app.trustedCA already" .name) }}{{ end -}}
 {{- end -}}
 {{- range concat $app.extraVolumes $app.extraVolumeMounts -}}
-{{- if has .name (list "app" "migrator" "trusted-ca") -}}
+{{- if has .name (list "app" "migrator" "trusted-ca" "temporary-files") -}}
 {{- fail (printf "app.extraVolumes: %s is a volume of the chart; choose another name" .name) -}}
+{{- end -}}
+{{- if and $app.temporaryFiles (eq (.mountPath | default "") "/tmp") -}}
+{{- fail "app.extraVolumeMounts: /tmp is the volume of app.temporaryFiles" -}}
 {{- end -}}
 {{- end -}}
 {{- if and $app.trustedCA.configMap $app.trustedCA.secret -}}
@@ -81,6 +84,9 @@ volumeMounts:
   {{- end }}
   {{- if $config.SSL_CERT_DIR | default "" | eq "/run/trusted-ca" }}
   - {name: trusted-ca, mountPath: /run/trusted-ca, readOnly: true}
+  {{- end }}
+  {{- if $app.temporaryFiles }}
+  - {name: temporary-files, mountPath: /tmp}
   {{- end }}
   {{- with $app.extraVolumeMounts }}
   {{- toYaml . | nindent 2 }}
@@ -152,6 +158,10 @@ volumeMounts:
     secretName: {{ . }}
     items:
       - {key: {{ $app.trustedCA.key }}, path: ca.crt}
+{{- end }}
+{{- with $app.temporaryFiles }}
+- name: temporary-files
+  emptyDir: {sizeLimit: {{ . }}}
 {{- end }}
 {{- with $app.extraVolumes }}
 {{ toYaml . }}

@@ -29,7 +29,7 @@ spec:
 {{- $keda := .root.Values.app.work.keda -}}
 {{- $consumes := (include "lib.declared" .root | fromYaml).consumes -}}
 {{- $partitions := 0 -}}
-{{- range $consumes }}{{ $partitions = max $partitions (int .partitions) }}{{ end -}}
+{{- range $consumes }}{{ $partitions = include "lib.partitions" (dict "root" $.root "topic" .topic "declared" .partitions) | int | max $partitions }}{{ end -}}
 {{- if and $consumes (gt (int $keda.maxReplicas) (int $partitions)) -}}
 {{- fail (printf "app.work.keda.maxReplicas is more than the topics' %d partitions: the rest would idle" (int $partitions)) -}}
 {{- end -}}

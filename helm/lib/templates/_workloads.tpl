@@ -94,7 +94,7 @@ kind: Job
     helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
 spec:
   backoffLimit: 0
-  activeDeadlineSeconds: 900
+  activeDeadlineSeconds: {{ int64 $app.migration.deadlineSeconds }}
   template:
     metadata:
       labels:
