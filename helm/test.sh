@@ -296,7 +296,7 @@ if [ "$update" = --update ]; then cp "$work/selections-production.yaml" "$expect
 check 'selections: production is as expected (else: helm/test.sh --update)' \
   diff -u "$expected" "$work/selections-production.yaml"
 
-# Alerts: promtool checks the rules of each service and tests those of agent.
+# Alerts: promtool checks the rules of each service. It tests those of agent, and one of chessboard.
 if command -v promtool >/dev/null; then
   for service in "${services[@]}"; do
     awk -v RS='---\n' '/\nkind: PrometheusRule\n/' "$work/$service-everything.yaml" | sed '1,/^spec:/d; s/^  //' >"$work/alerts.yaml"
@@ -304,8 +304,8 @@ if command -v promtool >/dev/null; then
     cp "$work/alerts.yaml" "$work/$service-alerts.yaml"
   done
   cp "$work/agent-alerts.yaml" "$work/alerts.yaml"
-  cp ci/alerts.test.yaml "$work"
-  check 'alerts fire as tested' promtool test rules "$work/alerts.test.yaml"
+  cp ci/alerts.test.yaml ci/chessboard-alerts.test.yaml "$work"
+  check 'alerts fire as tested' promtool test rules "$work/alerts.test.yaml" "$work/chessboard-alerts.test.yaml"
 else
   skip 'alerts (promtool is not there)'
 fi

@@ -85,7 +85,8 @@ spec:
         ) -}}
         {{- end }}
         {{- range $rule.own }}
-        {{- $symptoms = append $symptoms (dict "alert" .alert "expr" (printf "max(%s{OF}) > 0" .metric) "for" .for "severity" .severity "summary" .summary) -}}
+        {{- $form := ternary "min(%s{OF}) == 0" "max(%s{OF}) > 0" (eq .fires "at 0") -}}
+        {{- $symptoms = append $symptoms (dict "alert" .alert "expr" (printf $form .metric) "for" .for "severity" .severity "summary" .summary) -}}
         {{- end }}
         {{- range $symptoms }}
         {{- $expr := .expr }}

@@ -204,15 +204,17 @@ impl CatalogIndex {
     }
 }
 
-/// Loads the index in the background, and again when the database has another history.
+/// Loads the index in the background, and again when the database has another history. Does nothing
+/// if its maximum size is 0.
 pub fn start(index: Arc<CatalogIndex>, db: Db, process: &Process) {
+    // An alert fires while the metric is 0, so a process without an index has no metric.
+    if index.max_bytes == 0 {
+        return;
+    }
     process.metrics().register(|registry| {
         let help = "Size of the catalog index in bytes; 0 while searches read tables";
         registry.register("catalog_index_bytes", help, index.bytes.clone());
     });
-    if index.max_bytes == 0 {
-        return;
-    }
     process.spawn(Phase::Work, "catalog index", |stopping| async move {
         loop {
             let result = tokio::select! {

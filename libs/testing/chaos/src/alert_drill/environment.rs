@@ -160,13 +160,25 @@ impl Environment {
         Ok(())
     }
 
-    /// Starts concurrent requests that repeat until the fault ends.
-    pub(super) fn start_requests(&mut self) -> anyhow::Result<()> {
+    /// Returns the URL of a path at the public port of a service.
+    fn url(&self, service: &str, path: &str) -> anyhow::Result<String> {
         let serving =
-            self.processes.iter().find(|process| process.service == "agent" && process.role == "serve");
+            self.processes.iter().find(|process| process.service == service && process.role == "serve");
         let listens =
             serving.and_then(|process| process.settings.get("PUBLIC_LISTEN")).context("no process serves")?;
-        let url = format!("http://{listens}{PATH}");
+        Ok(format!("http://{listens}{path}"))
+    }
+
+    /// Searches the catalog of chessboard once.
+    pub(super) async fn search_projects(&self) -> anyhow::Result<()> {
+        let url = self.url("chessboard", "/api/v1/public/projects/facets")?;
+        http::client()?.get(url).send().await?.error_for_status()?;
+        Ok(())
+    }
+
+    /// Starts concurrent requests that repeat until the fault ends.
+    pub(super) fn start_requests(&mut self) -> anyhow::Result<()> {
+        let url = self.url("agent", PATH)?;
         let claims = Claims::user(Uuid::from_u128(rand::random())).permission("agent.cabinet.use");
         let (token, client) = (self.issuer.token(&claims)?, http::client()?);
         for _ in 0..CONCURRENT_REQUESTS {

@@ -44,10 +44,11 @@ pub(super) enum Fault {
     LedgerMismatch,
     DealsHeld,
     ProfilesDelayed,
+    CatalogIndexMissing,
 }
 
 impl Fault {
-    pub(super) const ALL: [Self; 25] = [
+    pub(super) const ALL: [Self; 26] = [
         Self::ServiceDown,
         Self::ServeDown,
         Self::WorkerDown,
@@ -73,6 +74,7 @@ impl Fault {
         Self::LatencyBudgetBurn,
         Self::ErrorBudgetBurn,
         Self::ProfilesDelayed,
+        Self::CatalogIndexMissing,
         // This fault is the last one, since the broker counts a frozen consumer as active until its
         // session expires.
         Self::RelayLeaseLost,
@@ -109,6 +111,7 @@ impl Fault {
             Self::LedgerMismatch => "an account is changed outside the service",
             Self::DealsHeld => "a deal is cancelled, and its stage change is missing",
             Self::ProfilesDelayed => "a profile arrives whose company is unknown",
+            Self::CatalogIndexMissing => "the index was dropped, and a lock prevents its load",
         }
     }
 
@@ -151,7 +154,7 @@ impl Fault {
                 Ok(())
             }
             Self::MessagesDelayed => {
-                hold_lock(environment, "lock table developer in access exclusive mode").await?;
+                hold_lock(environment, "agent", "lock table developer in access exclusive mode").await?;
                 publish_developer(environment, subject).await;
                 Ok(())
             }
@@ -186,7 +189,8 @@ impl Fault {
                 environment
                     .execute("agent", &job(&subject.to_string(), "now() + interval '3 seconds'", 0))
                     .await?;
-                hold_lock(environment, &format!("select from job where key = '{subject}' for update")).await
+                let lock = format!("select from job where key = '{subject}' for update");
+                hold_lock(environment, "agent", &lock).await
             }
             Self::LedgerMismatch => {
                 let change = format!(
@@ -202,6 +206,13 @@ impl Fault {
                 publish_profile(environment, subject).await;
                 Ok(())
             }
+            Self::CatalogIndexMissing => {
+                // The next search finds another id and drops the index. A load would write a row,
+                // which the lock prevents, while searches can still read the table.
+                environment.execute("chessboard", "delete from catalog_index_life").await?;
+                hold_lock(environment, "chessboard", "lock table catalog_index_life in share mode").await?;
+                environment.search_projects().await
+            }
         }
     }
 
@@ -216,7 +227,8 @@ impl Fault {
             | Self::RelayLeaseLost
             | Self::DatabaseHistoryChanged
             | Self::SequenceWentBack
-            | Self::MessagesDelayed => Ok(()),
+            | Self::MessagesDelayed
+            | Self::CatalogIndexMissing => Ok(()),
             Self::ServiceDown | Self::ServeDown | Self::WorkerDown => environment.start_processes().await,
             Self::MetricsStale => {
                 environment.execute("agent", "alter table dead_letter_away rename to dead_letter").await
@@ -298,9 +310,10 @@ async fn lock_repeatedly(locker: Connection) {
     }
 }
 
-/// Executes a statement in agent's schema that takes locks, and holds them until the fault ends.
-async fn hold_lock(environment: &mut Environment, statement: &str) -> anyhow::Result<()> {
-    let locker = environment.connect("agent").await?;
+/// Executes a statement in the schema of a service that takes locks, and holds them until the fault
+/// ends.
+async fn hold_lock(environment: &mut Environment, service: &str, statement: &str) -> anyhow::Result<()> {
+    let locker = environment.connect(service).await?;
     locker.client.batch_execute(&format!("begin; {statement}")).await?;
     environment.lock_connection = Some(locker);
     Ok(())
