@@ -128,6 +128,9 @@ pub async fn run_messaging_command<S: Service>(
     command: messaging::MessagingCommand,
 ) -> anyhow::Result<()> {
     let db = open_db(&config)?;
+    if matches!(command, messaging::MessagingCommand::Restored { dry_run: false, .. }) {
+        S::restored(&db).await?;
+    }
     let bus = bus::<S>(db, config.messaging);
     command.execute(&bus, S::EVENTS, S::REPUBLISHED, S::RESTORED).await
 }

@@ -60,6 +60,13 @@ pub trait Service: 'static {
         None
     }
 
+    /// Prepares the running replicas for a database that was restored. The command `restored` calls
+    /// this first, since the restore may have kept the history of the database.
+    fn restored(db: &Db) -> impl Future<Output = Result<(), db::Error>> + Send {
+        let _ = db;
+        async { Ok(()) }
+    }
+
     /// Creates the shared state.
     ///
     /// # Errors

@@ -15,7 +15,7 @@ use crate::app::App;
 use crate::catalog_index::CatalogIndex;
 use crate::public_feed::PublicFeeds;
 use crate::settings::Settings;
-use crate::{catalog_index, consumers, events, http, jobs, metrics};
+use crate::{catalog_index, consumers, db, events, http, jobs, metrics};
 
 /// The service chessboard: developers' profiles, projects, buildings and grids of property objects.
 pub struct Service;
@@ -37,6 +37,12 @@ impl service::Service for Service {
 
     fn settings(env: &mut Env) -> Option<Settings> {
         Settings::read(env)
+    }
+
+    /// The indexes of running replicas would miss the restored rows.
+    async fn restored(db: &Db) -> Result<(), ::db::Error> {
+        let conn = db.conn().await?;
+        Ok(db::catalog_index::forget_history(&conn).await?)
     }
 
     fn app(db: Db, settings: Settings) -> anyhow::Result<App> {

@@ -96,6 +96,12 @@ pub async fn changes(mut conn: &Conn, since: &Snapshot) -> QueryResult<Changes> 
     // Selects rows whose `column` has a transaction that `since` does not show. The upper bound is
     // always true. With both bounds, the planner expects few rows and reads the index.
     let is_unseen = |column: &str| {
+/// Begins another [`Snapshot::history`], as a crash does. Every index is then loaded again.
+pub async fn forget_history(mut conn: &Conn) -> QueryResult<()> {
+    Prepared(diesel::sql_query("delete from catalog_index_life")).execute(&mut conn).await?;
+    Ok(())
+}
+
         format!(
             "{column} >= pg_snapshot_xmin($1::text::pg_snapshot) and {column} < pg_snapshot_xmax(pg_current_snapshot()) \
             and not pg_visible_in_snapshot({column}, $1::text::pg_snapshot)"

@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// Runs `restored --since` with a time before every event.
-async fn restore(own: &DedicatedService) {
+pub async fn restore(own: &DedicatedService) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_chessboard"));
     command.args(["restored", "--since", "2020-01-01T00:00:00Z"]).env("DATABASE_URL", &own.database_url);
     command.env("KAFKA_BROKERS", own.broker().servers()).env("AUTH_ISSUER", issuer().url()).env("LOG", "off");
