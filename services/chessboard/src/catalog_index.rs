@@ -19,14 +19,20 @@ use tokio::time::timeout;
 
 use self::projects::Projects;
 use crate::db;
-use crate::db::catalog_index::Snapshot;
+use crate::db::catalog_index::{ProjectSize, Snapshot};
 use crate::domain::ProjectId;
 
-/// Projects in one statement.
+/// Maximum number of projects in one statement.
 const BATCH_SIZE: usize = 20;
+/// Maximum number of homes in one statement. A project with more homes has a statement of its own.
+const BATCH_HOMES: i64 = 10_000;
+/// Number of projects of which a load reads the sizes in one statement.
+const PAGE_SIZE: i64 = 1_000;
 /// Changed projects that a search reads again. After more changes the index is loaded again in the
 /// background.
 const MAX_RENEWED: usize = 100;
+/// Homes of the changed projects that a search reads again. A single project may have more.
+const MAX_RENEWED_HOMES: i64 = 20_000;
 /// Timeout of a refresh, and of the wait for the refreshes before it.
 const REFRESH_TIMEOUT: Duration = Duration::from_millis(500);
 /// Pause between two loads, so that frequent large changes do not keep the database busy.
@@ -114,8 +120,19 @@ impl CatalogIndex {
         }
         if !changes.projects.is_empty() {
             let conn = db.conn().await?;
-            for ids in changes.projects.chunks(BATCH_SIZE) {
-                self.renew(&conn, ids).await?;
+            // A single project is read in any size.
+            let sizes = match *changes.projects {
+                [id] => vec![ProjectSize { id, homes: 0 }],
+                _ => db::catalog_index::sizes(&conn, &changes.projects).await?,
+            };
+            let homes: i64 = sizes.iter().map(|size| size.homes).sum();
+            if homes > MAX_RENEWED_HOMES {
+                tracing::info!(homes, "projects with many homes changed since the last search");
+                self.load_again();
+                return Ok(false);
+            }
+            for ids in batches(&sizes) {
+                self.renew(&conn, &ids).await?;
             }
         }
         self.change(|loaded| loaded.snapshot = changes.until);
@@ -181,27 +198,46 @@ impl CatalogIndex {
         // The projects are read after the snapshot. The first refresh reads the changes in between
         // once more.
         let snapshot = db::catalog_index::snapshot(&conn).await?;
-        let mut projects = Projects::default();
+        let (mut projects, mut batch_count) = (Projects::default(), 0);
         let mut after = None;
-        let limit = i64::try_from(BATCH_SIZE).unwrap_or(i64::MAX);
         loop {
-            let ids = db::catalog_index::page_of_ids(&conn, after, limit).await?;
-            let Some(last) = ids.last() else { break };
-            after = Some(*last);
-            for row in db::catalog_index::load(&conn, &ids).await? {
-                projects.put(row);
-            }
-            if projects.bytes() > self.max_bytes {
-                self.report_size(projects.bytes());
-                return Ok(());
+            let sizes = db::catalog_index::page_of_sizes(&conn, after, PAGE_SIZE).await?;
+            let Some(last) = sizes.last() else { break };
+            after = Some(last.id);
+            for ids in batches(&sizes) {
+                for row in db::catalog_index::load(&conn, &ids).await? {
+                    projects.put(row);
+                }
+                batch_count += 1;
+                if projects.bytes() > self.max_bytes {
+                    self.report_size(projects.bytes());
+                    return Ok(());
+                }
             }
         }
         let (count, bytes) = (projects.len(), projects.bytes());
         self.bytes.set(i64::try_from(bytes).unwrap_or(i64::MAX));
         *self.loaded.write().unwrap_or_else(PoisonError::into_inner) = Some(Loaded { snapshot, projects });
-        tracing::info!(projects = count, bytes, "loaded the catalog index");
+        tracing::info!(projects = count, bytes, batches = batch_count, "loaded the catalog index");
         Ok(())
     }
+}
+
+/// Splits projects into batches of up to [`BATCH_SIZE`] projects and [`BATCH_HOMES`] homes.
+fn batches(sizes: &[ProjectSize]) -> Vec<Vec<ProjectId>> {
+    let mut batches: Vec<Vec<_>> = Vec::new();
+    let mut homes = 0;
+    for size in sizes {
+        homes += size.homes;
+        match batches.last_mut() {
+            Some(batch) if batch.len() < BATCH_SIZE && homes <= BATCH_HOMES => batch.push(size.id),
+            _ => {
+                batches.push(vec![size.id]);
+                homes = size.homes;
+            }
+        }
+    }
+    batches
 }
 
 /// Loads the index in the background, and again when the database has another history. Does nothing
@@ -235,4 +271,36 @@ pub fn start(index: Arc<CatalogIndex>, db: Db, process: &Process) {
             }
         }
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use uuid::Uuid;
+
+    use super::{BATCH_HOMES, BATCH_SIZE, batches};
+    use crate::db::catalog_index::ProjectSize;
+
+    proptest! {
+        /// RULE-CHS-080: batches contain each project once and in order. Each has as many projects
+        /// as its bounds allow.
+        #[test]
+        fn batches_are_bounded_by_projects_and_homes(
+            homes in prop::collection::vec(prop_oneof![Just(0), 0..BATCH_HOMES / 10, 0..BATCH_HOMES * 2], 0..100),
+        ) {
+            let size = |(id, homes): (u128, i64)| ProjectSize { id: Uuid::from_u128(id).into(), homes };
+            let sizes: Vec<_> = (0..).zip(homes).map(size).collect();
+            let mut rest = &sizes[..];
+            for batch in batches(&sizes) {
+                let (of_batch, later) = rest.split_at(batch.len());
+                prop_assert_eq!(of_batch.iter().map(|size| size.id).collect::<Vec<_>>(), batch);
+                let homes: i64 = of_batch.iter().map(|size| size.homes).sum();
+                prop_assert!(of_batch.len() == 1 || (of_batch.len() <= BATCH_SIZE && homes <= BATCH_HOMES));
+                let has_room = |next: &ProjectSize| of_batch.len() < BATCH_SIZE && homes + next.homes <= BATCH_HOMES;
+                prop_assert!(!later.first().is_some_and(has_room));
+                rest = later;
+            }
+            prop_assert!(rest.is_empty());
+        }
+    }
 }

@@ -37,6 +37,15 @@ pub struct Changes {
     pub projects: Vec<ProjectId>,
 }
 
+/// A project with its number of homes.
+#[derive(Debug, QueryableByName)]
+pub struct ProjectSize {
+    #[diesel(sql_type = SqlUuid)]
+    pub id: ProjectId,
+    #[diesel(sql_type = BigInt)]
+    pub homes: i64,
+}
+
 /// A visible project. The lists of homes are parallel.
 #[derive(QueryableByName)]
 pub struct ProjectRow {
@@ -87,6 +96,12 @@ pub async fn snapshot(mut conn: &Conn) -> QueryResult<Snapshot> {
     Prepared(diesel::sql_query(sql)).get_result(&mut conn).await
 }
 
+/// Begins another [`Snapshot::history`], as a crash does. Every index is then loaded again.
+pub async fn forget_history(mut conn: &Conn) -> QueryResult<()> {
+    Prepared(diesel::sql_query("delete from catalog_index_life")).execute(&mut conn).await?;
+    Ok(())
+}
+
 /// Returns the projects with changes by transactions that `since` does not show.
 ///
 /// `project_figures_change` has the mark of such a change with its transaction in `changed_in`. If
@@ -96,12 +111,6 @@ pub async fn changes(mut conn: &Conn, since: &Snapshot) -> QueryResult<Changes> 
     // Selects rows whose `column` has a transaction that `since` does not show. The upper bound is
     // always true. With both bounds, the planner expects few rows and reads the index.
     let is_unseen = |column: &str| {
-/// Begins another [`Snapshot::history`], as a crash does. Every index is then loaded again.
-pub async fn forget_history(mut conn: &Conn) -> QueryResult<()> {
-    Prepared(diesel::sql_query("delete from catalog_index_life")).execute(&mut conn).await?;
-    Ok(())
-}
-
         format!(
             "{column} >= pg_snapshot_xmin($1::text::pg_snapshot) and {column} < pg_snapshot_xmax(pg_current_snapshot()) \
             and not pg_visible_in_snapshot({column}, $1::text::pg_snapshot)"
@@ -119,21 +128,28 @@ pub async fn forget_history(mut conn: &Conn) -> QueryResult<()> {
     Prepared(diesel::sql_query(sql).bind::<Text, _>(&since.transactions)).get_result(&mut conn).await
 }
 
-/// Returns the ids of up to `limit` projects after `after`, including drafts.
-pub async fn page_of_ids(
+/// The number of homes of `project.id` that the index has if the project is visible.
+const HOMES: &str = "(select coalesce(sum(free_flat + free_apartment), 0)::bigint \
+    from building join building_figures on building_figures.building_id = building.id \
+    where building.project_id = project.id and building.deleted_at is null) as homes";
+
+/// Returns the sizes of up to `limit` projects after `after`, including drafts.
+pub async fn page_of_sizes(
     mut conn: &Conn,
     after: Option<ProjectId>,
     limit: i64,
-) -> QueryResult<Vec<ProjectId>> {
-    #[derive(QueryableByName)]
-    struct IdRow {
-        #[diesel(sql_type = SqlUuid)]
-        id: ProjectId,
-    }
-    let sql = "select id from project where id > coalesce($1, '00000000-0000-0000-0000-000000000000') order by id limit $2";
-    let query = diesel::sql_query(sql).bind::<Nullable<SqlUuid>, _>(after).bind::<BigInt, _>(limit);
-    let rows: Vec<IdRow> = query.load(&mut conn).await?;
-    Ok(rows.into_iter().map(|row| row.id).collect())
+) -> QueryResult<Vec<ProjectSize>> {
+    let sql = format!(
+        "select id, {HOMES} from project where id > coalesce($1, '00000000-0000-0000-0000-000000000000') \
+        order by id limit $2"
+    );
+    diesel::sql_query(sql).bind::<Nullable<SqlUuid>, _>(after).bind::<BigInt, _>(limit).load(&mut conn).await
+}
+
+/// Returns the sizes of `ids`, including those of deleted projects.
+pub async fn sizes(mut conn: &Conn, ids: &[ProjectId]) -> QueryResult<Vec<ProjectSize>> {
+    let sql = format!("select id, {HOMES} from unnest($1) as project (id)");
+    Prepared(diesel::sql_query(sql).bind::<Array<SqlUuid>, _>(ids)).load(&mut conn).await
 }
 
 /// Returns the visible projects among `ids`.
