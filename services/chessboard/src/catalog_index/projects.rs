@@ -41,6 +41,8 @@ struct Project {
     /// The bits of the room categories of all homes.
     room_bits: u32,
     first_ready_on: i32,
+    /// The result of [`leading_bytes`] of the name. Comparing it needs no access to other memory.
+    name_order: (i64, i64),
     folded_name: Box<str>,
     homes: Box<[Home]>,
 }
@@ -62,6 +64,7 @@ impl Project {
             city,
             room_bits: homes.iter().fold(0, |bits, home| bits | home.room_bit),
             first_ready_on: row.first_ready_on,
+            name_order: leading_bytes(&row.folded_name),
             folded_name: row.folded_name.into_boxed_str(),
             homes,
         }
@@ -79,6 +82,17 @@ impl Project {
 /// Returns the bit of a room category. -1 means a home without a number of rooms.
 fn room_bit(rooms: i16) -> u32 {
     1 << usize::try_from(rooms).unwrap_or(ROOM_CATEGORIES - 1).min(ROOM_CATEGORIES - 1)
+}
+
+/// Returns the first 16 bytes of a text as numbers with the order of texts. Texts that differ
+/// later, or by trailing zeros, have the same numbers.
+fn leading_bytes(text: &str) -> (i64, i64) {
+    let mut bytes = [[0; 8]; 2];
+    for (byte, of_text) in bytes.as_flattened_mut().iter_mut().zip(text.bytes()) {
+        *byte = of_text;
+    }
+    let [first, second] = bytes.map(|bytes| (u64::from_be_bytes(bytes) ^ 1 << 63).cast_signed());
+    (first, second)
 }
 
 /// A city as projects write it. The folded form is the value of the filter.
@@ -133,6 +147,9 @@ pub struct Projects {
     spellings: Spellings,
     bytes: usize,
 }
+
+/// A found project with the numbers by which a list is sorted first.
+type Found<'p> = ((i64, i64), &'p Project);
 
 /// A filter in the form that compares fastest.
 struct Matcher<'f> {
@@ -269,22 +286,27 @@ impl Projects {
             matcher.compare(project).is_some_and(|found| found.in_city && found.of_class && found.has_home)
         };
         let sign = if paging.descending { -1 } else { 1 };
-        let number = |project: &Project| match paging.sort {
-            CatalogProjectSort::PublishedAt => project.published_at * sign,
+        let key = |project: &Project| match paging.sort {
+            CatalogProjectSort::PublishedAt => (project.published_at * sign, 0),
             // Projects without a price are last in both directions.
-            CatalogProjectSort::PriceFrom => project.prices.map_or(i64::MAX, |(lowest, _)| lowest * sign),
-            CatalogProjectSort::Name => 0,
+            CatalogProjectSort::PriceFrom => {
+                (project.prices.map_or(i64::MAX, |(lowest, _)| lowest * sign), 0)
+            }
+            CatalogProjectSort::Name => {
+                let (first, second) = project.name_order;
+                if paging.descending { (!first, !second) } else { (first, second) }
+            }
         };
         let mut found: Vec<_> =
-            self.projects.iter().filter(is_found).map(|project| (number(project), project)).collect();
+            self.projects.iter().filter(is_found).map(|project| (key(project), project)).collect();
         let total_count = i64::try_from(found.len()).unwrap_or(i64::MAX).min(MAX_TOTAL_COUNT);
-        let order = |(left_number, left): &(i64, &Project), (right_number, right): &(i64, &Project)| {
+        let order = |(left_key, left): &Found<'_>, (right_key, right): &Found<'_>| {
             let by_name = || match paging.sort {
                 CatalogProjectSort::Name if paging.descending => right.folded_name.cmp(&left.folded_name),
                 CatalogProjectSort::Name => left.folded_name.cmp(&right.folded_name),
                 CatalogProjectSort::PublishedAt | CatalogProjectSort::PriceFrom => Ordering::Equal,
             };
-            left_number.cmp(right_number).then_with(by_name).then_with(|| left.id.cmp(&right.id))
+            left_key.cmp(right_key).then_with(by_name).then_with(|| left.id.cmp(&right.id))
         };
         let first = usize::try_from(paging.offset()).unwrap_or(usize::MAX);
         let end = first.saturating_add(paging.page_size as usize);
@@ -369,7 +391,7 @@ mod tests {
     use uuid::Uuid;
     use values::Currency;
 
-    use super::{ProjectFilter, Projects};
+    use super::{ProjectFilter, Projects, leading_bytes};
     use crate::db::catalog_index::ProjectRow;
     use crate::domain::ProjectClass;
 
@@ -394,6 +416,17 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn leading_bytes_have_the_order_of_texts(mut texts in prop::collection::vec("[\0a\u{7f}яё😀]{0,18}", 2..20)) {
+            texts.sort_unstable();
+            let numbers: Vec<_> = texts.iter().map(|text| leading_bytes(text)).collect();
+            prop_assert!(numbers.is_sorted(), "{:?}", texts);
+            for (texts, numbers) in texts.windows(2).zip(numbers.windows(2)) {
+                let first = |text: &str| text.bytes().chain([0; 16]).take(16).collect::<Vec<_>>();
+                prop_assert_eq!(first(&texts[0]) == first(&texts[1]), numbers[0] == numbers[1]);
+            }
+        }
+
         /// RULE-CHS-080: an index after any changes equals an index of the remaining projects, also
         /// in its size.
         #[test]
