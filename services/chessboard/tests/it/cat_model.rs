@@ -2,6 +2,7 @@
 //!
 //! Most catalogs are inserted into the database, because writing over HTTP is slower.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use chessboard::Service;
@@ -60,7 +61,7 @@ struct RandomFilter {
 }
 
 const QUERIES: [&str; 4] = ["сосн", "%", "RIVER", "ов"];
-const SORTS: [&str; 4] = ["Name", "-PriceFrom", "PriceFrom", "-PublishedAt"];
+const SORTS: [&str; 6] = ["Name", "-Name", "PriceFrom", "-PriceFrom", "PublishedAt", "-PublishedAt"];
 
 fn filter() -> impl Strategy<Value = RandomFilter> {
     let filters = (
@@ -315,6 +316,8 @@ impl<'c> Model<'c> {
         found.sort_by_key(|project| project.id);
         match SORTS[filter.sort] {
             "Name" => found.sort_by_key(|project| values::fold(&project.name)),
+            "-Name" => found.sort_by_key(|project| Reverse(values::fold(&project.name))),
+            "PublishedAt" => found.sort_by_key(|project| project.published_at),
             "-PublishedAt" => found.sort_by_key(|project| -project.published_at),
             "PriceFrom" => found.sort_by_key(|project| self.price_from(project).unwrap_or(i64::MAX)),
             _ => found.sort_by_key(|project| self.price_from(project).map_or(i64::MAX, |price| -price)),
