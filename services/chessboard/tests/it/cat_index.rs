@@ -1,14 +1,28 @@
 //! The index of the catalog in the memory of a process: it shows each commit at once.
 
-use serde_json::Value;
+use futures_util::future::join;
+use serde_json::{Value, json};
 use testkit::client::Client;
 use testkit::database;
 use testkit::deployed::Deployed;
 use testkit::eventually;
+use testkit::held::HeldLocks;
+use testkit::service::Running;
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
 use uuid::Uuid;
 
 use crate::cat_lists::{PROJECTS, start_with_catalog};
-use crate::catalog_fill::{Catalog, Object, Project, single_building_catalog, single_object_catalog};
+use crate::catalog_fill::{
+    Building, Catalog, Object, Project, single_building_catalog, single_object_catalog,
+};
+use crate::restored::restore;
+
+const CHESSBOARD: &str = env!("CARGO_BIN_EXE_chessboard");
+/// The pattern of the statement that reads projects into the index.
+const READ_PROJECTS: &str = "%from unnest($1) as requested (id)%";
+/// Number of marks of a large table.
+const MARKS: i64 = 20_000;
 
 /// Returns the size of the index in bytes. 0 means that searches read tables.
 pub async fn index_bytes(operator: &Client) -> u64 {
@@ -66,6 +80,94 @@ async fn late_commit_is_found() {
     }
 }
 
+/// RULE-CHS-080: a change that is rolled back is not found, and no other change is missed. This
+/// includes a change that began with it and is committed later.
+#[tokio::test]
+async fn rolled_back_change_is_not_found_and_hides_no_other() {
+    let mut catalog = single_object_catalog();
+    catalog.projects.push(Project::new(&catalog.developers[0], "Берёзы"));
+    let own = start_with_catalog(&catalog).await;
+    wait_for_index(&own.operator()).await;
+    let (building, guest) = (catalog.buildings[0].id, own.guest());
+    let [changed, renamed] = [0, 1].map(|at: usize| catalog.projects[at].id);
+    let (undone, late, other) = (own.sql().await, own.sql().await, own.sql().await);
+    let found =
+        async |price: i64| count_found(&guest, &format!("PriceFrom={price}&PriceTo={}", price + 1)).await;
+    undone.batch_execute(&format!("begin; {}", set_price(building, 500_000_000))).await.unwrap();
+    let elite = format!("begin; update project set class = 'Elite' where id = '{changed}'");
+    late.batch_execute(&elite).await.unwrap();
+    // The index applies this change while the other two transactions are in progress.
+    let rename = format!("update project set folded_name = 'renamed' where id = '{renamed}'");
+    other.batch_execute(&rename).await.unwrap();
+    assert_eq!(count_found(&guest, "Query=renamed").await, 1);
+    undone.batch_execute("rollback").await.unwrap();
+    assert_eq!((found(500_000_000).await, count_found(&guest, "Class=Elite").await), (0, 0));
+    late.batch_execute("commit").await.unwrap();
+    assert_eq!((found(500_000_000).await, count_found(&guest, "Class=Elite").await), (0, 1));
+    // A transaction that rolls back a part of its changes.
+    let [part, rest] = [600_000_000, 700_000_000].map(|price| set_price(building, price));
+    let partial = format!("begin; savepoint part; {part}; rollback to part; {rest}; commit");
+    undone.batch_execute(&partial).await.unwrap();
+    assert_eq!((found(600_000_000).await, found(700_000_000).await), (0, 1));
+    assert!(index_bytes(&own.operator()).await > 0, "the searches read tables");
+}
+
+/// RULE-CHS-080: an index that is loaded while projects change shows each committed change, whether
+/// the load reads the project before or after it.
+#[tokio::test]
+async fn load_during_changes_misses_none() {
+    let mut catalog = single_object_catalog();
+    let developer = catalog.developers[0].clone();
+    // The load reads 20 projects in a statement.
+    catalog.projects.extend((0..30).map(|n: i32| Project::new(&developer, &n.to_string())));
+    let own = start_with_catalog(&catalog).await;
+    // Without the project that has an object.
+    let mut ids: Vec<_> = catalog.projects[1..].iter().map(|project| project.id).collect();
+    ids.sort_unstable();
+    let [first, second, third, .., last] = ids[..] else { panic!("at least four projects") };
+    let (early, later, other) = (own.sql().await, own.sql().await, own.sql().await);
+    early
+        .batch_execute(&format!("begin; update project set class = 'Elite' where id = '{first}'"))
+        .await
+        .unwrap();
+
+    // The load waits for the lock, and a second transaction waits for it behind the first batch.
+    let lock = "lock table property_object in access exclusive mode";
+    let held = HeldLocks::lock(&own, lock).await;
+    let settings = [("DATABASE_URL", own.database_url.as_str()), ("GUEST_READS_PER_MINUTE", "0")];
+    let replica = Deployed::start(CHESSBOARD, &["serve"], &settings).await;
+    held.wait_for(1, READ_PROJECTS).await;
+    let lock_again = format!("begin; {lock}");
+    let release = async {
+        held.wait_for(1, &lock_again).await;
+        held.release().await;
+    };
+    let (locked, ()) = join(later.batch_execute(&lock_again), release).await;
+    locked.unwrap();
+
+    // The load has read the first batch, and waits with the second one.
+    early.batch_execute("commit").await.unwrap();
+    let changes = format!(
+        "update project set status = 'Hidden' where id = '{second}'; \
+        update project set folded_city = 'moved' where id = '{third}'; \
+        update project set folded_name = 'renamed' where id = '{last}'"
+    );
+    other.batch_execute(&changes).await.unwrap();
+    let new = Project { id: Uuid::from_u128(1), class: "Business", ..Project::new(&developer, "New") };
+    // Inserting a catalog also takes the lock, which `later` has.
+    Catalog { projects: vec![new], ..Catalog::default() }.insert(&later).await;
+    let price = set_price(catalog.buildings[0].id, 500_000_000);
+    later.batch_execute(&format!("{price}; commit")).await.unwrap();
+
+    wait_for_index(&replica.operator()).await;
+    let guest = replica.guest();
+    for filter in ["Class=Elite", "City=moved", "Query=renamed", "Class=Business", "PriceFrom=500000000"] {
+        assert_eq!(count_found(&guest, filter).await, 1, "{filter}");
+    }
+    assert_eq!(count_found(&guest, "").await, 31);
+    assert!(index_bytes(&replica.operator()).await > 0, "the searches read tables");
+}
+
 /// RULE-CHS-080: each change of a project, its developer, its buildings and its homes is found at
 /// once, also after the job has removed its mark.
 #[tokio::test]
@@ -110,10 +212,9 @@ async fn each_change_is_found_at_once() {
 async fn replicas_show_a_commit_at_once() {
     let url = database::create().await.unwrap();
     let settings = [("DATABASE_URL", url.as_str()), ("GUEST_READS_PER_MINUTE", "0")];
-    let binary = env!("CARGO_BIN_EXE_chessboard");
     let replicas = [
-        Deployed::start(binary, &["serve"], &settings).await,
-        Deployed::start(binary, &["serve"], &settings).await,
+        Deployed::start(CHESSBOARD, &["serve"], &settings).await,
+        Deployed::start(CHESSBOARD, &["serve"], &settings).await,
     ];
     let sql = database::connect(&url).await.unwrap();
     sql.batch_execute("set search_path = chessboard").await.unwrap();
@@ -181,6 +282,61 @@ async fn crash_of_the_server_drops_the_index() {
     assert_eq!(count_found(&guest, "Class=Elite").await, 1);
 }
 
+/// RULE-CHS-080: a restore of the database, which may keep its history, drops the index.
+#[tokio::test]
+async fn restore_of_the_database_drops_the_index() {
+    let own = start_with_catalog(&single_object_catalog()).await;
+    let (guest, operator, sql) = (own.guest(), own.operator(), own.sql().await);
+    change_without_mark(&guest, &operator, &sql).await;
+    restore(&own).await;
+    assert_eq!(count_found(&guest, "Class=Elite").await, 1);
+    wait_for_index(&operator).await;
+    assert_eq!(count_found(&guest, "Class=Elite").await, 1);
+}
+
+/// Sends a request for the facets.
+async fn send_request(service: &Running) -> TcpStream {
+    let url = service.public_url();
+    let mut connection = TcpStream::connect(url.trim_start_matches("http://")).await.unwrap();
+    let request = format!("GET {PROJECTS}/facets HTTP/1.1\r\nHost: test\r\n\r\n");
+    connection.write_all(request.as_bytes()).await.unwrap();
+    connection
+}
+
+/// RULE-CHS-080: a request whose client disconnects ends its refresh. The next search finds each
+/// change, in the index.
+#[tokio::test]
+async fn cancelled_refresh_misses_no_change() {
+    let catalog = single_object_catalog();
+    let own = start_with_catalog(&catalog).await;
+    let (guest, operator, sql) = (own.guest(), own.operator(), own.sql().await);
+    wait_for_index(&operator).await;
+    // The refresh reads the changes first, and then the changed projects.
+    for (table, statement, price) in [
+        ("catalog_index_life", "%catalog_index_life%", 500_000_000),
+        ("building", READ_PROJECTS, 600_000_000),
+    ] {
+        sql.batch_execute(&set_price(catalog.buildings[0].id, price)).await.unwrap();
+        let held = HeldLocks::lock(&own, &format!("lock table {table} in access exclusive mode")).await;
+        let connection = send_request(&own).await;
+        held.wait_for(1, statement).await;
+        // A reset ends the request.
+        connection.set_zero_linger().unwrap();
+        drop(connection);
+        eventually("the end of the request", async || {
+            let metrics = operator.get("/metrics").await.text;
+            metrics.contains("http_server_active_requests{listener=\"public\"} 0").then_some(())
+        })
+        .await;
+        held.release().await;
+        let filter = format!("PriceFrom={price}&PriceTo={}", price + 1);
+        assert_eq!(count_found(&guest, &filter).await, 1, "{table}");
+        assert!(index_bytes(&operator).await > 0, "the searches read tables");
+    }
+    // The index does not show a change without a mark, so the searches still use it.
+    change_without_mark(&guest, &operator, &sql).await;
+}
+
 /// RULE-CHS-080: while the index cannot be refreshed, searches read tables and do not wait for each
 /// other.
 #[tokio::test]
@@ -202,7 +358,7 @@ async fn index_beyond_its_maximum_is_dropped() {
     let url = database::create().await.unwrap();
     let settings =
         [("DATABASE_URL", url.as_str()), ("GUEST_READS_PER_MINUTE", "0"), ("CATALOG_INDEX_MIB", "1")];
-    let serve = Deployed::start(env!("CARGO_BIN_EXE_chessboard"), &["serve"], &settings).await;
+    let serve = Deployed::start(CHESSBOARD, &["serve"], &settings).await;
     let sql = database::connect(&url).await.unwrap();
     sql.batch_execute("set search_path = chessboard").await.unwrap();
     let mut catalog = single_object_catalog();
@@ -218,6 +374,133 @@ async fn index_beyond_its_maximum_is_dropped() {
     assert_eq!(index_bytes(&operator).await, 0);
     sql.batch_execute(&set_price(catalog.buildings.remove(0).id, 55)).await.unwrap();
     assert_eq!(count_found(&guest, "PriceTo=56").await, 1);
+}
+
+/// RULE-CHS-081: an index that exceeds its maximum size while it is loaded is dropped. Searches
+/// then read tables and return the same as searches in the index. A process without an index has
+/// no metric.
+#[tokio::test]
+async fn index_beyond_its_maximum_at_load_is_dropped() {
+    let url = database::create().await.unwrap();
+    let start = async |mib: &'static str| {
+        let settings =
+            [("DATABASE_URL", url.as_str()), ("GUEST_READS_PER_MINUTE", "0"), ("CATALOG_INDEX_MIB", mib)];
+        Deployed::start(CHESSBOARD, &["serve"], &settings).await
+    };
+    let without = start("0").await;
+    let sql = database::connect(&url).await.unwrap();
+    sql.batch_execute("set search_path = chessboard").await.unwrap();
+    let mut catalog = single_object_catalog();
+    // A project takes more than 500 bytes.
+    let project = |n: i32| Project::new(&catalog.developers[0], &format!("{n} {}", "ы".repeat(250)));
+    let many: Vec<_> = (0..2_100).map(project).collect();
+    catalog.projects.extend(many);
+    catalog.insert(&sql).await;
+    let (small, large) = (start("1").await, start("64").await);
+    wait_for_index(&large.operator()).await;
+    eventually("the end of the load", async || {
+        let exceeded = "the catalog index exceeded its size, so searches read tables";
+        small.log().iter().any(|line| line["message"] == exceeded).then_some(())
+    })
+    .await;
+    for search in [
+        "",
+        "?Sort=Name&PageSize=100",
+        "?Query=9&Sort=-PriceFrom",
+        "?PriceTo=100000001",
+        "/facets",
+        "/facets?Query=9",
+    ] {
+        let path = format!("{PROJECTS}{search}");
+        let read = async |replica: &Deployed| replica.guest().get(&path).await.expect(200);
+        let found = read(&large).await;
+        for replica in [&small, &without] {
+            assert_eq!(read(replica).await, found, "{search}");
+        }
+    }
+    assert_eq!(index_bytes(&small.operator()).await, 0);
+    assert!(index_bytes(&large.operator()).await > 0, "the searches read tables");
+    let metrics = without.operator().get("/metrics").await.text;
+    assert!(!metrics.contains("catalog_index_bytes"), "{metrics}");
+}
+
+/// A load reads projects with many homes one by one. After changes of such projects, searches read
+/// tables until a load has read the changes.
+#[tokio::test]
+async fn projects_with_many_homes_are_loaded_one_by_one() {
+    let url = database::create().await.unwrap();
+    let settings = [("DATABASE_URL", url.as_str()), ("GUEST_READS_PER_MINUTE", "0")];
+    let first = Deployed::start(CHESSBOARD, &["serve"], &settings).await;
+    let sql = database::connect(&url).await.unwrap();
+    sql.batch_execute("set search_path = chessboard").await.unwrap();
+    let mut catalog = single_object_catalog();
+    for name in ["Берёзы", "Ели"] {
+        let project = Project::new(&catalog.developers[0], name);
+        let building = Building::new(&project, "1");
+        let homes = (0..10_001).map(|number: i32| Object::new(&building, &number.to_string()).at(5));
+        catalog.objects.extend(homes);
+        catalog.buildings.push(building);
+        catalog.projects.push(project);
+    }
+    catalog.insert(&sql).await;
+    assert_eq!(count_found(&first.guest(), "").await, 3);
+    let second = Deployed::start(CHESSBOARD, &["serve"], &settings).await;
+    wait_for_index(&second.operator()).await;
+    assert_eq!(count_found(&second.guest(), "PriceTo=6").await, 2);
+    let logged = async |message: &str| {
+        eventually(message, async || second.log().into_iter().find(|line| line["message"] == message)).await
+    };
+    let loaded = logged("loaded the catalog index").await;
+    assert_eq!((&loaded["projects"], &loaded["batches"]), (&json!(3), &json!(3)));
+
+    sql.batch_execute("update project set class = 'Elite'").await.unwrap();
+    assert_eq!(count_found(&second.guest(), "Class=Elite").await, 3);
+    let dropped = logged("projects with many homes changed since the last search").await;
+    assert_eq!(dropped["homes"], 20_003);
+    wait_for_index(&second.operator()).await;
+    assert_eq!(count_found(&second.guest(), "Class=Elite").await, 3);
+}
+
+/// The refresh does not read all marks of a large table.
+#[tokio::test]
+async fn refresh_of_many_marks_reads_an_index() {
+    let url = database::create().await.unwrap();
+    let settings = [("DATABASE_URL", url.as_str()), ("GUEST_READS_PER_MINUTE", "0")];
+    // Without the role `work`, no job removes the marks.
+    let mut serve = Deployed::start(CHESSBOARD, &["serve"], &settings).await;
+    let sql = database::connect(&url).await.unwrap();
+    sql.batch_execute("set search_path = chessboard").await.unwrap();
+    let catalog = single_object_catalog();
+    catalog.insert(&sql).await;
+    wait_for_index(&serve.operator()).await;
+    // The statement is planned while the table is nearly empty.
+    assert_eq!(count_found(&serve.guest(), "").await, 1);
+    let marks = format!(
+        "insert into project_figures_change (project_id) select '{}' from generate_series(1, {MARKS}); \
+        analyze project_figures_change",
+        catalog.projects[0].id
+    );
+    sql.batch_execute(&marks).await.unwrap();
+    let read = async || {
+        let rows = "select coalesce(sum(seq_tup_read), 0)::bigint from pg_stat_user_tables \
+            where relname in ('project_figures_change', 'project_figures')";
+        sql.query_one(rows, &[]).await.unwrap().get::<_, i64>(0)
+    };
+    let before = read().await;
+    for _ in 0..10 {
+        assert_eq!(count_found(&serve.guest(), "").await, 1);
+    }
+    assert!(index_bytes(&serve.operator()).await > 0, "the searches read tables");
+    // A connection reports its statistics when it ends.
+    serve.process.kill().await.unwrap();
+    eventually("the end of the connections", async || {
+        let others = "select count(*) from pg_stat_activity \
+            where datname = current_database() and backend_type = 'client backend' and pid <> pg_backend_pid()";
+        (sql.query_one(others, &[]).await.unwrap().get::<_, i64>(0) == 0).then_some(())
+    })
+    .await;
+    let read = read().await - before;
+    assert!(read < MARKS, "{read} rows read by sequential scans");
 }
 
 /// RULE-CHS-041: the pages of a list contain each project once, in every order.
