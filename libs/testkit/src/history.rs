@@ -4,10 +4,12 @@
 //! the events that the broker delivered. The [`Verdict`] lists the violations of the delivery
 //! guarantees.
 
+mod lease;
 mod log;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+pub use self::lease::NextLease;
 pub use self::log::Log;
 
 /// A topic and a key. Events are ordered within a stream.
@@ -35,7 +37,8 @@ pub struct LostEvents {
     /// The last sequence of each stream that the database has kept. Transactions of different
     /// streams do not commit in the order of their sequences.
     pub kept: BTreeMap<Stream, i64>,
-    /// A sequence above all lost ones. The service numbers its next events above this one.
+    /// A sequence above all lost ones and below all later ones. After a loss, a service numbers its
+    /// events from the clock's microseconds, so the time of the loss separates them.
     pub before: i64,
 }
 
@@ -276,6 +279,27 @@ mod tests {
         let verdict = history.verdict();
         assert_eq!(verdict.undone, 2);
         assert_eq!(verdict.faults, [(Fault::Uncommitted, stream(), 51)]);
+    }
+
+    /// RULE-EVT-028: a second loss excuses neither the events that it has kept nor those between
+    /// the losses, and the first loss excuses no event that was numbered after it.
+    #[test]
+    fn event_between_two_losses_is_excused_by_neither() {
+        let other = ("topic".to_owned(), "other".to_owned());
+        let mut history = History::default();
+        history.committed.insert(stream(), [1, 2, 50, 52, 90].into());
+        history.delivered.insert(stream(), vec![1, 2, 3, 50, 51, 52, 53, 90, 91]);
+        // The first loss took all events of the key, and the second one those after it.
+        history.delivered.insert(other.clone(), vec![4, 54]);
+        let mut lose = |kept: &[(Stream, i64)], before| {
+            let kept = kept.iter().cloned().collect();
+            history.lost.push(LostEvents { topics: [stream().0].into(), kept, before });
+        };
+        lose(&[(stream(), 2)], 50);
+        lose(&[(stream(), 52)], 90);
+        let verdict = history.verdict();
+        assert_eq!(verdict.undone, 4);
+        assert_eq!(verdict.faults, [(Fault::Uncommitted, stream(), 51), (Fault::Uncommitted, stream(), 91)]);
     }
 
     /// RULE-EVT-028: the first delivery of an event after a later event is detected.

@@ -13,6 +13,12 @@ create table {schema}.history_received (
     sequence bigint not null
 );
 
+-- The acquisitions and the renewals of the relay's lease.
+create table {schema}.history_lease (
+    at timestamptz not null default clock_timestamp(),
+    epoch bigint not null
+);
+
 -- An event without the header `ce_sequence` has the id of its row as its sequence.
 -- `security definer`: the role of the service needs no access to the history tables.
 -- `on conflict do nothing`: a released event is inserted into the outbox again. The copy of a dead
@@ -35,6 +41,11 @@ create function {schema}.history_receive() returns trigger language plpgsql secu
     return null;
 end $$;
 
+create function {schema}.history_extend_lease() returns trigger language plpgsql security definer as $$ begin
+    insert into {schema}.history_lease (epoch) values (new.epoch);
+    return null;
+end $$;
+
 create trigger history after insert on {schema}.outbox
 for each row execute function {schema}.history_append();
 
@@ -44,3 +55,7 @@ for each row when (old.headers ->> 'ce_sequence' is null) execute function {sche
 -- The inbox stores 0 for events without a sequence.
 create trigger history after insert or update of sequence on {schema}.inbox
 for each row when (new.sequence > 0) execute function {schema}.history_receive();
+
+-- A release of the lease moves its end into the past.
+create trigger history after update on {schema}.outbox_lease
+for each row when (new.expires_at > old.expires_at) execute function {schema}.history_extend_lease();
