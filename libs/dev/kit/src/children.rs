@@ -97,7 +97,7 @@ impl Child {
 }
 
 /// Returns the path of a child's log.
-fn log(name: &str) -> anyhow::Result<PathBuf> {
+pub fn log(name: &str) -> anyhow::Result<PathBuf> {
     let folder = stack::dev_path("logs")?;
     std::fs::create_dir_all(&folder)?;
     Ok(folder.join(format!("{name}.log")))

@@ -1,5 +1,6 @@
 //! A PostgreSQL cluster of this clone.
 
+mod access;
 mod backup;
 mod standby;
 pub mod tools;
@@ -34,6 +35,8 @@ const REMOTE_HBA: &str =
     "local all all trust\nhost all all 127.0.0.1/32 password\nhost all all all scram-sha-256\n";
 /// Maximum number of connections: enough for the pools of all services and for parallel tests.
 const MAX_CONNECTIONS: u32 = 500;
+/// Pause of a standby after its connection to the server was cut. Commits wait for the standby.
+const STANDBY_RETRY_INTERVAL: &str = "200ms";
 
 /// A private cluster, running or not.
 pub struct Cluster {
@@ -44,6 +47,7 @@ pub struct Cluster {
     saved: SavedState,
     /// Address of the server beside loopback.
     extra_address: Option<IpAddr>,
+    has_certificate: bool,
     standby: Option<Standby>,
 }
 
@@ -91,7 +95,7 @@ impl Cluster {
             Some(_) => SavedState::load(name)?,
             None => create(name, &folder, &tools, account, step).await?,
         };
-        let cluster = Self { name, folder, tools, account, saved, extra_address: None, standby: None };
+        let cluster = Self::of(name, folder, tools, account, saved);
         cluster.ensure_version()?;
         Ok(cluster)
     }
@@ -107,7 +111,12 @@ impl Cluster {
         };
         let account = Account::find(&folder.join("data"))?;
         let saved = SavedState::load(name)?;
-        Ok(Some(Self { name, folder, tools, account, saved, extra_address: None, standby: None }))
+        Ok(Some(Self::of(name, folder, tools, account, saved)))
+    }
+
+    fn of(name: &'static str, folder: PathBuf, tools: Tools, account: Account, saved: SavedState) -> Self {
+        let (extra_address, has_certificate, standby) = (None, false, None);
+        Self { name, folder, tools, account, saved, extra_address, has_certificate, standby }
     }
 
     /// Starts the server unless it runs, and creates the database if it is missing.
@@ -251,7 +260,7 @@ impl Cluster {
         let extra_address = self.extra_address.map(|address| format!(",{address}")).unwrap_or_default();
         let mut settings = format!(
             "port = {port}\nlisten_addresses = '127.0.0.1{extra_address}'\nunix_socket_directories = '{socket}'\nunix_socket_permissions = 0700\n\
-            max_connections = {MAX_CONNECTIONS}\n"
+            max_connections = {MAX_CONNECTIONS}\nwal_retrieve_retry_interval = '{STANDBY_RETRY_INTERVAL}'\n"
         );
         if self.extra_address.is_some() {
             let path = data.join("devstack-hba.conf");
@@ -262,6 +271,7 @@ impl Cluster {
         if self.name == Self::TESTS {
             settings.push_str(TEST_SETTINGS);
         }
+        settings.push_str(&self.tls_settings());
         let path = data.join("devstack.conf");
         std::fs::write(&path, settings)?;
         self.account.chown(&path)

@@ -8,7 +8,7 @@ use testkit::ports;
 
 use super::{Cluster, DATABASE, connect, last_line};
 
-const DETACH_POLL_INTERVAL: Duration = Duration::from_millis(20);
+const STANDBY_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// A copy of a running server that applies the server's write-ahead log.
 pub(super) struct Standby {
@@ -54,9 +54,25 @@ impl Cluster {
         let is_detached = "select not exists (select from pg_stat_wal_receiver) \
             and pg_last_wal_receive_lsn() = pg_last_wal_replay_lsn()";
         while !detached.client.query_one(is_detached, &[]).await?.get::<_, bool>(0) {
-            tokio::time::sleep(DETACH_POLL_INTERVAL).await;
+            tokio::time::sleep(STANDBY_POLL_INTERVAL).await;
         }
         Ok(url)
+    }
+
+    /// Waits until the standby has every commit, and then fails over.
+    ///
+    /// A connection that is closed while its commit waits for the standby leaves a commit that only
+    /// the server has. An operator promotes no standby that lacks one.
+    pub async fn fail_over_in_sync(&mut self) -> anyhow::Result<()> {
+        let server = connect(&self.url_of("postgres")).await?;
+        let end = server.client.query_one("select pg_current_wal_flush_lsn()::text", &[]).await?;
+        let end: String = end.get(0);
+        let is_in_sync = "select exists (select from pg_stat_replication \
+            where state = 'streaming' and flush_lsn >= $1::text::pg_lsn)";
+        while !server.client.query_one(is_in_sync, &[&end]).await?.get::<_, bool>(0) {
+            tokio::time::sleep(STANDBY_POLL_INTERVAL).await;
+        }
+        self.fail_over().await
     }
 
     /// Crashes the server, promotes the standby in its place and on its port, and adds a new
