@@ -5,40 +5,24 @@
 
 mod chats;
 mod commissions;
+mod results;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use reqwest::{Client, Method, StatusCode};
+use reqwest::{Client, Method};
 use serde_json::{Value, json};
 use testkit::issuer::{Claims, Issuer};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
+use self::results::{RequestResult, has_failed};
+pub use self::results::{RequestResults, Score};
+
 /// The id of the role `agent`, which agencies may assign. Identity's migration fixes it.
 const AGENT: &str = "0198f000-0000-7000-8000-000000000007";
 
-/// The results of requests. A rejection is a response; a missing response or a server error is a
-/// failure.
-#[derive(Default)]
-pub struct RequestResults(Mutex<Score>);
-
-/// The counts of requests. All except `failed_retries` are about first attempts.
-#[derive(Default)]
-pub struct Score {
-    pub requests: u64,
-    pub successful: u64,
-    pub failed: u64,
-    /// Requests that failed in every retry.
-    pub failed_retries: u64,
-    pub longest: Duration,
-    /// The first failures, for the report.
-    pub failures: Vec<String>,
-}
-
-/// Number of failures in a report.
-const MAX_REPORTED_FAILURES: usize = 5;
 /// Delays before the retries of an idempotent request, like those of a client behind a gateway.
 /// Together they exceed the time for which a killed pod stays in the endpoints.
 const RETRY_DELAYS: [Duration; 4] = [
@@ -47,44 +31,6 @@ const RETRY_DELAYS: [Duration; 4] = [
     Duration::from_millis(700),
     Duration::from_millis(1500),
 ];
-
-type RequestResult = reqwest::Result<(StatusCode, String)>;
-
-/// Returns true for a missing response or a server error.
-fn has_failed(result: &RequestResult) -> bool {
-    result.as_ref().map_or(true, |(status, _)| status.is_server_error())
-}
-
-impl RequestResults {
-    /// Returns the results so far and resets them.
-    pub fn take(&self) -> Score {
-        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// Counts the first attempt of a request.
-    fn add(&self, request_line: &str, result: &RequestResult, took: Duration) {
-        let mut score = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        score.requests += 1;
-        score.longest = score.longest.max(took);
-        let failure = match result {
-            Ok((status, body)) if status.is_server_error() => format!("{status} {body}"),
-            Ok((status, _)) => {
-                score.successful += u64::from(status.is_success());
-                return;
-            }
-            Err(error) => format!("{error:?}"),
-        };
-        score.failed += 1;
-        if score.failures.len() < MAX_REPORTED_FAILURES {
-            score.failures.push(format!("{request_line} after {} ms: {failure}", took.as_millis()));
-        }
-    }
-
-    /// Counts a request that failed in every retry.
-    fn add_failed_retry(&self) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).failed_retries += 1;
-    }
-}
 
 /// The clients of simulated users: connections, timeouts, tokens and results.
 pub struct Load<'a> {
