@@ -30,7 +30,7 @@ use self::kube::Kube;
 use self::policies::PolicyOutcome;
 use self::report::Report;
 use ::demo::demo;
-use chaos::chaos::InjectedFaults;
+use chaos::chaos::fault::InjectedFaults;
 use chaos::chaos::report::Outcome;
 use chaos::chaos::settle::Recordings;
 use chaos::chaos::writers::{Load, RequestResults};
@@ -323,8 +323,7 @@ impl Cluster {
         }
         stopping.cancel();
         people.join_all().await;
-        let faults = InjectedFaults { count: faults.len() as u64, longest_gap: Duration::ZERO };
-        let outcome = Outcome::of(&recordings, faults, requests, || Ok(ended)).await?;
+        let outcome = Outcome::of(&recordings, InjectedFaults::default(), requests, || Ok(ended)).await?;
         report.close(&outcome);
         Ok(report)
     }

@@ -4,7 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::ensure;
+use runtime::clock;
 use testkit::ports;
+use time::OffsetDateTime;
 
 use super::{Cluster, DATABASE, connect, last_line};
 
@@ -72,14 +74,17 @@ impl Cluster {
         while !server.client.query_one(is_in_sync, &[&end]).await?.get::<_, bool>(0) {
             tokio::time::sleep(STANDBY_POLL_INTERVAL).await;
         }
-        self.fail_over().await
+        self.fail_over().await?;
+        Ok(())
     }
 
     /// Crashes the server, promotes the standby in its place and on its port, and adds a new
-    /// standby. Commits wait for a standby again once the new one is added.
-    pub async fn fail_over(&mut self) -> anyhow::Result<()> {
+    /// standby. Commits wait for a standby again once the new one is added. Returns a time after the
+    /// last commit of the server and before the first one of the standby.
+    pub async fn fail_over(&mut self) -> anyhow::Result<OffsetDateTime> {
         let Some(standby) = self.standby.take() else { anyhow::bail!("the cluster has no standby") };
         self.crash().await?;
+        let crashed_at = clock::now();
         self.stop_standby(&standby).await?;
         std::fs::remove_dir_all(self.data())?;
         std::fs::rename(&standby.data, self.data())?;
@@ -87,7 +92,8 @@ impl Cluster {
         self.launch(&self.data())?;
         let output = self.pg_ctl(&self.data()).args(["promote", "--wait"]).output().await?;
         ensure!(output.status.success(), "the promotion failed: {}", last_line(&output.stderr));
-        self.add_standby().await
+        self.add_standby().await?;
+        Ok(crashed_at)
     }
 
     /// Stops the server and its standby without waiting for their clients.

@@ -2,30 +2,25 @@
 
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use console::style;
-use rand::RngExt;
-use rand::rngs::StdRng;
-use rand::seq::IndexedRandom;
-use testkit::broker::EmbeddedBroker;
 use testkit::issuer::{Issuer, RunningIssuer};
-use testkit::kafka::Cluster as Kafka;
 use testkit::ports;
+use tokio::time::Instant;
 
+use super::POLL_INTERVAL;
+use super::access::{Access, InvalidCertificate};
+use super::broker::{Broker, NodeFault};
+use super::fault::{Fault, FaultKind, WORKERS};
 use super::replica::Replica;
-use devkit::Settings;
 use devkit::bus::Kind;
-use devkit::postgres::{self, Cluster};
+use devkit::postgres::Cluster;
 use devkit::progress::Step;
-use devkit::{kafka, livekit};
+use devkit::{Settings, livekit};
 use devstack::services::{self, ServiceEntry};
 
-/// Workers of each service. One runs the relay; the other takes over when it fails.
-const WORKERS: usize = 2;
-/// Nodes of Apache Kafka. The embedded broker has one, which represents any of them.
-const NODES: u16 = 3;
-/// Name of the broker's data folder.
-const BROKER_DATA: &str = "chaos";
+/// Timeout until all processes of a service have the new password.
+const RESTART_TIMEOUT: Duration = Duration::from_mins(3);
 
 pub(super) struct Platform {
     pub(super) services: Vec<ServiceEntry>,
@@ -34,87 +29,9 @@ pub(super) struct Platform {
     /// Number of processes that ended by themselves.
     pub(super) ended: usize,
     pub(super) cluster: Cluster,
+    access: Access,
     broker: Broker,
-    /// The node of the broker that has a fault.
-    node_fault: Option<NodeFault>,
-}
-
-enum Broker {
-    Embedded(EmbeddedBroker),
-    Kafka(Kafka),
-}
-
-#[derive(Clone, Copy)]
-enum NodeFault {
-    Killed(usize),
-    Frozen(usize),
-}
-
-/// A fault of the platform.
-#[derive(Clone, Debug)]
-pub(super) enum Fault {
-    KillReplica(usize),
-    FreezeReplica(usize),
-    CrashDatabase,
-    /// The database crashes, and its standby, which has every commit, replaces it.
-    FailOver,
-    CutConnections,
-    KillBroker(usize),
-    FreezeBroker(usize),
-}
-
-impl Fault {
-    /// Chooses a fault. The weights make processes fail more often than databases.
-    pub(super) fn choose(random: &mut StdRng, replicas: usize) -> Self {
-        let replica = random.random_range(0..replicas);
-        let node = random.random_range(0..usize::from(NODES));
-        [
-            (5, Self::KillReplica(replica)),
-            (5, Self::FreezeReplica(replica)),
-            (1, Self::CrashDatabase),
-            (1, Self::FailOver),
-            (2, Self::CutConnections),
-            (1, Self::KillBroker(node)),
-            (1, Self::FreezeBroker(node)),
-        ]
-        .choose_weighted(random, |(weight, _)| *weight)
-        .map_or(Self::CutConnections, |(_, fault)| fault.clone())
-    }
-}
-
-impl Broker {
-    async fn start(kind: Kind, topics: &[String], step: &Step) -> anyhow::Result<(Self, String)> {
-        match kind {
-            Kind::Embedded => {
-                let broker = EmbeddedBroker::start(topics)?;
-                let servers = broker.bootstrap_servers()?;
-                Ok((Self::Embedded(broker), servers))
-            }
-            Kind::Kafka => {
-                kafka::delete_data(BROKER_DATA)?;
-                let cluster = kafka::start(BROKER_DATA, kafka::LOOPBACK, NODES, step).await?;
-                let servers = cluster.bootstrap_servers();
-                Ok((Self::Kafka(cluster), servers))
-            }
-        }
-    }
-
-    /// Injects a fault of a node. The only node of the embedded broker can only be down.
-    async fn inject(&mut self, node_fault: NodeFault) -> anyhow::Result<()> {
-        match (self, node_fault) {
-            (Self::Embedded(broker), _) => Ok(broker.cluster()?.broker_down(1)?),
-            (Self::Kafka(cluster), NodeFault::Killed(node)) => cluster.kill(node).await,
-            (Self::Kafka(cluster), NodeFault::Frozen(node)) => cluster.freeze(node),
-        }
-    }
-
-    async fn recover(&mut self, node_fault: NodeFault) -> anyhow::Result<()> {
-        match (self, node_fault) {
-            (Self::Embedded(broker), _) => Ok(broker.cluster()?.broker_up(1)?),
-            (Self::Kafka(cluster), NodeFault::Killed(node)) => cluster.restart(node),
-            (Self::Kafka(cluster), NodeFault::Frozen(node)) => cluster.thaw(node),
-        }
-    }
+    client: reqwest::Client,
 }
 
 impl Platform {
@@ -122,21 +39,22 @@ impl Platform {
     pub(super) async fn prepare(kind: Kind) -> anyhow::Result<Self> {
         let services = services::all();
         let step = Step::start("broker");
-        let (broker, brokers) = Broker::start(kind, &services::topics(&services), &step).await?;
-        step.done(brokers);
+        let broker = Broker::start(kind, &services::topics(&services), &step).await?;
+        step.done(broker.addresses()?);
         let cluster = Cluster::prepare(Cluster::CHAOS, true, &Step::start("database")).await?;
-        let issuer = Issuer::start()?;
-        Ok(Self { services, issuer, replicas: Vec::new(), ended: 0, cluster, broker, node_fault: None })
+        let (issuer, access) = (Issuer::start()?, Access::new(services.len()));
+        let (replicas, client) = (Vec::new(), devkit::http::client()?);
+        Ok(Self { services, issuer, replicas, ended: 0, cluster, access, broker, client })
     }
 
     /// Starts the database and the services. [`Platform::stop`] stops the started parts.
     pub(super) async fn start(&mut self) -> anyhow::Result<()> {
         let step = Step::start("database");
+        self.access.restore_certificate(&mut self.cluster).await?;
         self.cluster.start(&step).await?;
         self.cluster.add_standby().await?;
         step.done(self.cluster.describe());
         let mut common = Settings::from([
-            ("DATABASE_URL", self.cluster.url()),
             ("KAFKA_BROKERS", self.brokers()?),
             ("KAFKA_SESSION_TIMEOUT_MS", "6000".to_owned()),
             ("AUTH_ISSUER", self.issuer.url().to_owned()),
@@ -151,9 +69,11 @@ impl Platform {
             ("AGENT_PAYOUT_MAX_LINES", "5".to_owned()),
             ("AGENT_UNRATED_POLL_SECONDS", "1".to_owned()),
         ]);
+        common.extend(self.access.settings());
         common.extend(livekit::settings(false));
         for service in &self.services {
-            let settings = service.settings(&common);
+            let mut settings = service.settings(&common);
+            settings.insert("DATABASE_URL", Access::create_role(&self.cluster, service.name).await?);
             (service.migrate)(settings.clone()).await?;
             let mut listen = settings;
             for variable in ["PUBLIC_LISTEN", "INTERNAL_LISTEN", "ADMIN_LISTEN"] {
@@ -176,10 +96,7 @@ impl Platform {
     }
 
     pub(super) fn brokers(&self) -> anyhow::Result<String> {
-        match &self.broker {
-            Broker::Embedded(broker) => broker.bootstrap_servers(),
-            Broker::Kafka(cluster) => Ok(cluster.bootstrap_servers()),
-        }
+        self.broker.addresses()
     }
 
     /// Returns the base URL of a service.
@@ -188,59 +105,92 @@ impl Platform {
         serves.and_then(Replica::base).with_context(|| format!("no replica serves {service}"))
     }
 
-    /// Injects the fault unless its target has one already. Returns false if it has.
-    pub(super) async fn inject(&mut self, fault: &Fault) -> anyhow::Result<bool> {
-        match *fault {
-            Fault::KillReplica(number) | Fault::FreezeReplica(number) => {
-                let replica = &mut self.replicas[number];
+    /// Injects a fault. Returns false if the target has a fault already.
+    pub(super) async fn inject(&mut self, Fault { kind, target }: Fault) -> anyhow::Result<bool> {
+        match kind {
+            FaultKind::KillServe | FaultKind::KillWork | FaultKind::FreezeServe | FaultKind::FreezeWork => {
+                let replica = &mut self.replicas[target];
                 if !replica.is_running() {
                     return Ok(false);
                 }
-                match fault {
-                    Fault::KillReplica(_) => replica.kill().await?,
+                match kind {
+                    FaultKind::KillServe | FaultKind::KillWork => replica.kill().await?,
                     _ => replica.freeze()?,
                 }
             }
-            Fault::CrashDatabase => {
+            FaultKind::CrashDatabase => {
                 self.cluster.crash().await?;
                 self.cluster.start(&Step::start("database")).await?;
             }
-            Fault::FailOver => self.cluster.fail_over().await?,
-            Fault::CutConnections => {
-                let server = postgres::connect(&self.cluster.url()).await?;
-                let others =
-                    "select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid()";
-                server.client.execute(others, &[]).await?;
+            FaultKind::FailOver => self.cluster.fail_over_in_sync().await?,
+            FaultKind::CutConnections => self.cluster.cut_connections(None).await?,
+            FaultKind::ExpirePassword => {
+                let role = self.services[target].name;
+                let restarts = self.replicas.iter().any(|one| one.is_of(role) && one.is_restart_due());
+                return Ok(!restarts && self.access.expire_password(&self.cluster, target, role).await?);
             }
-            Fault::KillBroker(node) | Fault::FreezeBroker(node) => {
-                if self.node_fault.is_some() {
-                    return Ok(false);
-                }
-                let node_fault = match fault {
-                    Fault::KillBroker(_) => NodeFault::Killed(node),
-                    _ => NodeFault::Frozen(node),
-                };
-                self.broker.inject(node_fault).await?;
-                self.node_fault = Some(node_fault);
+            FaultKind::InvalidateCertificate => {
+                let invalid = InvalidCertificate::of(target);
+                return self.access.invalidate_certificate(&mut self.cluster, invalid).await;
             }
+            FaultKind::KillBroker => return self.broker.inject(NodeFault::Killed(target)).await,
+            FaultKind::FreezeBroker => return self.broker.inject(NodeFault::Frozen(target)).await,
+            // The round injects losses, and the load revokes access.
+            FaultKind::LoseTail | FaultKind::RestoreBackup | FaultKind::RevokeAccess => return Ok(false),
         }
         Ok(true)
     }
 
     /// Ends a fault.
-    pub(super) async fn recover(&mut self, fault: &Fault) -> anyhow::Result<()> {
-        match *fault {
-            Fault::KillReplica(number) | Fault::FreezeReplica(number) => self.replicas[number].restore(),
-            Fault::KillBroker(_) | Fault::FreezeBroker(_) => self.recover_broker().await,
-            Fault::CrashDatabase | Fault::FailOver | Fault::CutConnections => Ok(()),
+    pub(super) async fn recover(&mut self, Fault { kind, target }: Fault) -> anyhow::Result<()> {
+        match kind {
+            FaultKind::KillServe | FaultKind::KillWork | FaultKind::FreezeServe | FaultKind::FreezeWork => {
+                self.replicas[target].restore()
+            }
+            FaultKind::KillBroker | FaultKind::FreezeBroker => self.broker.recover(),
+            FaultKind::ExpirePassword => {
+                self.renew_password(target);
+                Ok(())
+            }
+            FaultKind::InvalidateCertificate => self.access.restore_certificate(&mut self.cluster).await,
+            FaultKind::CrashDatabase
+            | FaultKind::FailOver
+            | FaultKind::CutConnections
+            | FaultKind::LoseTail
+            | FaultKind::RestoreBackup
+            | FaultKind::RevokeAccess => Ok(()),
         }
     }
 
-    async fn recover_broker(&mut self) -> anyhow::Result<()> {
-        match self.node_fault.take() {
-            Some(node_fault) => self.broker.recover(node_fault).await,
-            None => Ok(()),
+    /// Writes the new password of a service into its settings, if the service does not have it.
+    fn renew_password(&mut self, service: usize) {
+        let role = self.services[service].name;
+        if let Some(url) = self.access.renew_password(&self.cluster, service, role) {
+            for replica in self.replicas.iter_mut().filter(|replica| replica.is_of(role)) {
+                replica.set("DATABASE_URL", url.clone());
+            }
         }
+    }
+
+    /// Restarts the processes that have former settings, those of a service one after the other.
+    /// Returns true while a process has former settings or restarts.
+    pub(super) async fn restart_outdated(&mut self) -> anyhow::Result<bool> {
+        let mut has_outdated = false;
+        for service in &self.services {
+            let mut next = None;
+            let mut is_busy = false;
+            for replica in self.replicas.iter_mut().filter(|replica| replica.is_of(service.name)) {
+                is_busy |= replica.is_restarting(&self.client).await?;
+                if next.is_none() && replica.is_restart_due() {
+                    next = Some(replica);
+                }
+            }
+            has_outdated |= is_busy || next.is_some();
+            if let Some(replica) = next.filter(|_| !is_busy) {
+                replica.begin_restart().await?;
+            }
+        }
+        Ok(has_outdated)
     }
 
     /// Kills all processes of a service.
@@ -270,10 +220,20 @@ impl Platform {
 
     /// Ends all faults and waits until every process is ready.
     pub(super) async fn end_faults(&mut self) -> anyhow::Result<()> {
-        self.recover_broker().await?;
+        self.broker.recover()?;
+        self.access.restore_certificate(&mut self.cluster).await?;
+        for service in 0..self.services.len() {
+            self.renew_password(service);
+        }
         self.restart_ended()?;
         for replica in &mut self.replicas {
             replica.restore()?;
+        }
+        let deadline = Instant::now() + RESTART_TIMEOUT;
+        while self.restart_outdated().await? {
+            ensure!(Instant::now() < deadline, "a process does not restart");
+            tokio::time::sleep(POLL_INTERVAL).await;
+            self.restart_ended()?;
         }
         for replica in &self.replicas {
             replica.ready().await?;
@@ -281,22 +241,32 @@ impl Platform {
         Ok(())
     }
 
-    pub(super) fn describe(&self, fault: &Fault, duration: Duration) -> String {
+    pub(super) fn describe(&self, Fault { kind, target }: Fault, duration: Duration) -> String {
         let seconds = duration.as_secs_f32();
-        match *fault {
-            Fault::KillReplica(number) => {
-                format!("{} is killed; back in {seconds:.1} s", self.replicas[number].name)
+        let process = || &self.replicas[target].name;
+        match kind {
+            FaultKind::KillServe | FaultKind::KillWork => {
+                format!("{} is killed; back in {seconds:.1} s", process())
             }
-            Fault::FreezeReplica(number) => {
-                format!("{} is frozen for {seconds:.1} s", self.replicas[number].name)
+            FaultKind::FreezeServe | FaultKind::FreezeWork => {
+                format!("{} is frozen for {seconds:.1} s", process())
             }
-            Fault::CrashDatabase => "the database crashed and was restarted".to_owned(),
-            Fault::FailOver => "the database crashed and its standby was promoted".to_owned(),
-            Fault::CutConnections => "all connections to the database are cut".to_owned(),
-            Fault::KillBroker(node) => {
-                format!("node {node} of the broker is killed; back in {seconds:.1} s")
+            FaultKind::CrashDatabase => "the database crashed and was restarted".to_owned(),
+            FaultKind::FailOver => "the database crashed and its standby was promoted".to_owned(),
+            FaultKind::CutConnections => "all connections to the database are cut".to_owned(),
+            FaultKind::ExpirePassword => {
+                let service = self.services[target].name;
+                format!("the password of {service} has expired; a new one is known in {seconds:.1} s")
             }
-            Fault::FreezeBroker(node) => format!("node {node} of the broker is frozen for {seconds:.1} s"),
+            FaultKind::InvalidateCertificate => {
+                let invalid = InvalidCertificate::of(target).describe();
+                format!("the certificate of the database is {invalid} for {seconds:.1} s")
+            }
+            FaultKind::KillBroker => format!("node {target} of the broker is killed; back in {seconds:.1} s"),
+            FaultKind::FreezeBroker => format!("node {target} of the broker is frozen for {seconds:.1} s"),
+            FaultKind::LoseTail | FaultKind::RestoreBackup | FaultKind::RevokeAccess => {
+                kind.name().to_owned()
+            }
         }
     }
 
@@ -304,9 +274,7 @@ impl Platform {
         for replica in &mut self.replicas {
             replica.stop().await?;
         }
-        if let Broker::Kafka(cluster) = self.broker {
-            cluster.stop().await?;
-        }
+        self.broker.stop().await?;
         self.cluster.stop_with_standby().await
     }
 }

@@ -5,18 +5,17 @@ use std::time::Duration;
 use console::style;
 use testkit::history::{Fault, Verdict};
 
-use super::InjectedFaults;
 use super::checks::{Checks, report_count};
+use super::fault::InjectedFaults;
 use super::settle::{Recordings, settle};
 
 /// The verdict of a round with its other results.
 pub struct Outcome {
     pub verdict: Verdict,
-    pub(super) faults: u64,
+    pub(super) faults: InjectedFaults,
     pub(super) requests: u64,
-    pub(super) longest_gap: Duration,
     /// Number of leases of relays, including the first lease of each service.
-    pub(super) takeovers: u64,
+    pub(super) leases: u64,
     /// Number of processes that ended by themselves.
     ended: usize,
     checks: Checks,
@@ -27,36 +26,43 @@ impl Outcome {
     /// and returns the number of those that ended by themselves.
     pub async fn of(
         recordings: &Recordings,
-        InjectedFaults { count: faults, longest_gap }: InjectedFaults,
+        faults: InjectedFaults,
         requests: u64,
         mut restart_ended: impl FnMut() -> anyhow::Result<usize>,
     ) -> anyhow::Result<Self> {
         let server = recordings.connect().await?;
         let verdict = settle(recordings, &server, &mut restart_ended).await?;
-        let mut takeovers = 0;
+        let mut leases = 0;
         for service in &recordings.services {
             let epoch = format!("select epoch from {}.outbox_lease", service.name);
-            takeovers += u64::try_from(server.client.query_one(&epoch, &[]).await?.get::<_, i64>(0))?;
+            leases += u64::try_from(server.client.query_one(&epoch, &[]).await?.get::<_, i64>(0))?;
         }
         let checks = Checks::of(&server, &recordings.services).await?;
         let ended = restart_ended()?;
-        Ok(Self { verdict, faults, requests, longest_gap, takeovers, ended, checks })
+        Ok(Self { verdict, faults, requests, leases, ended, checks })
     }
 
     /// Prints the outcome. Returns true if all checks hold.
     pub fn report(&self) -> bool {
         let verdict = &self.verdict;
-        let counts = [
-            ("faults", self.faults.to_string()),
+        let counts = self.faults.counts.iter().map(|(kind, count)| (kind.name(), count.to_string()));
+        let seconds = |time: Duration| format!("{:.1} s", time.as_secs_f32());
+        let mut takeovers = self.faults.takeovers.clone();
+        takeovers.sort_unstable();
+        let median = takeovers.get(takeovers.len() / 2).copied().unwrap_or_default();
+        let counts = counts.chain([
             ("successful requests", self.requests.to_string()),
             ("committed", verdict.committed.to_string()),
             ("delivered", verdict.delivered.to_string()),
             ("repeats, dropped by consumers", verdict.repeated.to_string()),
             ("published by a stale relay", verdict.count(Fault::Stale).to_string()),
             ("delivered, then lost by the database", verdict.undone.to_string()),
-            ("takeovers", self.takeovers.to_string()),
-            ("longest gap", format!("{:.1} s", self.longest_gap.as_secs_f32())),
-        ];
+            ("leases of relays", self.leases.to_string()),
+            ("takeovers after a fault of the leading worker", takeovers.len().to_string()),
+            ("median takeover", seconds(median)),
+            ("longest takeover", seconds(takeovers.last().copied().unwrap_or_default())),
+            ("longest gap", seconds(self.faults.longest_gap)),
+        ]);
         for (name, count) in counts {
             devkit::print_line(&format!("{count:>10}  {name}"));
         }

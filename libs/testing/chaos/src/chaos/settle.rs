@@ -6,7 +6,8 @@ use std::fmt::Display;
 use std::time::Duration;
 
 use anyhow::Context;
-use testkit::history::{Fault, History, Log, LostEvents, Recorder, Stream, Verdict};
+use testkit::history::{Fault, History, Log, LostEvents, NextLease, Recorder, Stream, Verdict};
+use time::OffsetDateTime;
 use tokio::time::Instant;
 
 use super::checks::{Leftovers, count};
@@ -16,6 +17,8 @@ use devstack::services::ServiceEntry;
 
 /// Time without progress after which waiting ends.
 const STALL_TIMEOUT: Duration = Duration::from_mins(2);
+/// The topic of revocations of access.
+const REVOCATIONS: &str = "platform.identity.access-revoked.v1";
 /// Interval of the printed lines.
 const REPORT_INTERVAL: Duration = Duration::from_secs(5);
 
@@ -27,6 +30,8 @@ pub struct Recordings {
     recorders: Vec<Recorder>,
     log: Log,
     lost: Vec<LostEvents>,
+    /// The faults of events whose record a loss may have removed since.
+    faults_before_losses: Vec<(Fault, Stream, i64)>,
 }
 
 impl Recordings {
@@ -43,7 +48,8 @@ impl Recordings {
         }
         let (services, database_url) = (services.to_vec(), database_url.to_owned());
         let log = Log::follow(brokers, topics)?;
-        Ok(Self { services, database_url, recorders, log, lost: Vec::new() })
+        let (lost, faults_before_losses) = (Vec::new(), Vec::new());
+        Ok(Self { services, database_url, recorders, log, lost, faults_before_losses })
     }
 
     pub(super) fn log(&self) -> &Log {
@@ -67,24 +73,62 @@ impl Recordings {
         Ok(last)
     }
 
-    /// Accepts the delivery of the events that the database of a service has lost until now. `kept`
-    /// has the last sequence of each stream that the database still has.
-    pub(super) fn accept_lost(&mut self, service: &str, kept: BTreeMap<Stream, i64>) -> anyhow::Result<()> {
+    /// Keeps the faults so far. A loss excuses the delivery of events that the database does not have
+    /// afterwards, and removes receipts.
+    pub(super) async fn check_before_loss(&mut self) -> anyhow::Result<()> {
+        let faults = self.verdict().await?.faults.into_iter();
+        let is_final = |fault| matches!(fault, Fault::Uncommitted | Fault::ReceivedOutOfOrder);
+        self.faults_before_losses = faults.filter(|(fault, ..)| is_final(*fault)).collect();
+        Ok(())
+    }
+
+    /// Accepts the delivery of the events that the database of a service has lost at this time.
+    /// `kept` has the last sequence of each stream that the database still has.
+    pub(super) fn accept_lost(
+        &mut self,
+        service: &str,
+        kept: BTreeMap<Stream, i64>,
+        lost_at: OffsetDateTime,
+    ) -> anyhow::Result<()> {
         let service = self.services.iter().find(|entry| entry.name == service);
         let topics = service.into_iter().flat_map(|entry| entry.events).map(|event| event.topic.to_owned());
-        // After a loss, a service numbers its events from the clock's microseconds.
-        let before = i64::try_from(runtime::clock::now().unix_timestamp_nanos() / 1_000)?;
+        let before = i64::try_from(lost_at.unix_timestamp_nanos() / 1_000)?;
         self.lost.push(LostEvents { topics: topics.collect(), kept, before });
         Ok(())
     }
 
+    /// Returns the lease of a service's relay after a fault of the session with this epoch.
+    pub(super) async fn next_lease(
+        &self,
+        service: &str,
+        epoch: i64,
+        fault: OffsetDateTime,
+    ) -> anyhow::Result<NextLease> {
+        let mut recorders = self.services.iter().zip(&self.recorders);
+        let recorder = recorders.find(|(entry, _)| entry.name == service);
+        let (_, recorder) = recorder.with_context(|| format!("no recorder of {service}"))?;
+        recorder.next_lease(epoch, fault).await
+    }
+
+    /// Returns the number of committed revocations of access.
+    pub(super) async fn count_revocations(&self) -> anyhow::Result<u64> {
+        let count = "select count(*) from identity.history_appended where topic = $1";
+        let row = self.connect().await?.client.query_one(count, &[&REVOCATIONS]).await?;
+        Ok(u64::try_from(row.get::<_, i64>(0))?)
+    }
+
     async fn verdict(&self) -> anyhow::Result<Verdict> {
         let mut history = History { lost: self.lost.clone(), ..History::default() };
+        // The deliveries are read first, so that the database has each delivered event.
+        self.log.read(&mut history);
         for recorder in &self.recorders {
             recorder.read(&mut history).await.context("failed to read the recordings")?;
         }
-        self.log.read(&mut history);
-        Ok(history.verdict())
+        let mut verdict = history.verdict();
+        let earlier = self.faults_before_losses.iter().filter(|fault| !verdict.faults.contains(fault));
+        let earlier: Vec<_> = earlier.cloned().collect();
+        verdict.faults.extend(earlier);
+        Ok(verdict)
     }
 }
 
