@@ -1,9 +1,11 @@
 //! Times in bodies, at the database's precision.
 
 use serde::{Deserialize, Deserializer};
+use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
-use time::{OffsetDateTime, UtcOffset};
 use values::{Invalid, read_text};
+
+use crate::request::utc::to_utc;
 
 /// A time in RFC 3339, converted to UTC and truncated to the database's microseconds.
 ///
@@ -14,7 +16,7 @@ pub struct Moment(pub OffsetDateTime);
 impl<'de> Deserialize<'de> for Moment {
     fn deserialize<D: Deserializer<'de>>(text: D) -> Result<Self, D::Error> {
         let parse = |text: &str| {
-            let moment = OffsetDateTime::parse(text, &Rfc3339).ok()?.checked_to_offset(UtcOffset::UTC)?;
+            let moment = to_utc(OffsetDateTime::parse(text, &Rfc3339).ok()?)?;
             moment.replace_microsecond(moment.microsecond()).ok().map(Self)
         };
         let parse = |text: &str| parse(text).ok_or_else(|| Invalid::new("invalid_type"));
@@ -34,6 +36,17 @@ mod tests {
         let read = |time: &str| serde_json::from_str::<Moment>(&format!("{time:?}")).map(|moment| moment.0);
         let moment = read("2026-11-22T15:00:00.1234567+03:00").unwrap();
         assert_eq!(moment, datetime!(2026-11-22 12:00:00.123456 UTC));
-        assert!(read("9999-12-31T23:59:59-00:01").is_err() && read("2026-11-22").is_err());
+        assert!(read("2026-11-22").is_err());
+    }
+
+    /// RULE-ALL-004: a time that no response could contain is refused. A stored one would fail every
+    /// later response with it.
+    #[test]
+    fn moment_that_no_response_could_contain_is_refused() {
+        let read = |time: &str| serde_json::from_str::<Moment>(&format!("{time:?}"));
+        assert!(read("0000-01-01T00:00:00Z").is_ok() && read("9999-12-31T23:59:59.999999999Z").is_ok());
+        for invalid in ["0000-01-01T00:00:00+00:01", "9999-12-31T23:59:59-00:01"] {
+            assert!(read(invalid).is_err(), "{invalid}");
+        }
     }
 }

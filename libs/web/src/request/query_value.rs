@@ -5,8 +5,10 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer};
 use time::format_description::well_known::Rfc3339;
 use time::macros::format_description;
-use time::{Date, OffsetDateTime, UtcOffset};
+use time::{Date, OffsetDateTime};
 use values::{Invalid, read_text};
+
+use crate::request::utc::to_utc;
 
 /// Deserializes an optional member with [`FromStr`].
 pub fn read_from_str<'de, D: Deserializer<'de>, T: FromStr<Err = Invalid>>(
@@ -17,9 +19,9 @@ pub fn read_from_str<'de, D: Deserializer<'de>, T: FromStr<Err = Invalid>>(
 
 /// Deserializes an optional time such as `2026-11-22T07:30:00Z`, and converts it to UTC.
 ///
-/// A time whose year in UTC is 10000 is refused.
+/// A time whose year in UTC is before 0 or after 9999 is refused.
 pub fn read_time<'de, D: Deserializer<'de>>(time: D) -> Result<Option<OffsetDateTime>, D::Error> {
-    let parse = |text: &str| OffsetDateTime::parse(text, &Rfc3339).ok()?.checked_to_offset(UtcOffset::UTC);
+    let parse = |text: &str| to_utc(OffsetDateTime::parse(text, &Rfc3339).ok()?);
     read_text(time, |text| parse(text).map(Some).ok_or_else(|| Invalid::new("invalid_type")), || None)
 }
 
