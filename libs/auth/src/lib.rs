@@ -5,6 +5,8 @@ mod extract;
 mod grant;
 mod id;
 mod keys;
+#[doc(hidden)]
+pub mod parsers;
 mod permission;
 mod revocations;
 mod verification_error;

@@ -65,6 +65,14 @@ fn numeric_date<'de, D: Deserializer<'de>>(date: D) -> Result<i64, D::Error> {
     Ok(seconds.floor() as i64)
 }
 
+/// Reads the algorithm of a token and the id of its key. Returns `None` for a header that this
+/// verifier does not support.
+pub fn read_header(token: &str) -> Option<(Algorithm, String)> {
+    let header = jsonwebtoken::decode_header(token).ok()?;
+    let is_supported = ALGORITHMS.contains(&header.alg) && !has_extension(&header);
+    header.kid.filter(|_| is_supported).map(|key_id| (header.alg, key_id))
+}
+
 /// Returns true if the header requires an extension of JWS (RFC 7515, section 4.1.11; RFC 7797).
 /// This verifier supports none.
 fn has_extension(header: &Header) -> bool {
@@ -143,11 +151,7 @@ impl Verifier {
         {
             return Ok(claims);
         }
-        let header = jsonwebtoken::decode_header(token).map_err(|_| VerificationError::Invalid)?;
-        if !ALGORITHMS.contains(&header.alg) || has_extension(&header) {
-            return Err(VerificationError::Invalid);
-        }
-        let key_id = header.kid.ok_or(VerificationError::Invalid)?;
+        let (algorithm, key_id) = read_header(token).ok_or(VerificationError::Invalid)?;
         let key = self
             .keys
             .find(&key_id)
@@ -155,7 +159,7 @@ impl Verifier {
             .map_err(|error| VerificationError::Unavailable(format!("{error:#}")))?;
         let key = key.ok_or(VerificationError::Invalid)?;
         let key = DecodingKey::from_jwk(&key).map_err(|_| VerificationError::Invalid)?;
-        let mut validation = Validation::new(header.alg);
+        let mut validation = Validation::new(algorithm);
         validation.leeway = CLOCK_SKEW_SECONDS.into();
         validation.validate_nbf = true;
         validation.set_audience(&[self.audience]);

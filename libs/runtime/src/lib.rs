@@ -8,7 +8,8 @@ mod example;
 mod metrics_age;
 mod process;
 pub mod telemetry;
-mod trace_context;
+#[doc(hidden)]
+pub mod trace_context;
 
 pub use description::description_of;
 pub use env::{Env, Variable};

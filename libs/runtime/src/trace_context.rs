@@ -14,7 +14,7 @@ const TRACESTATE: &str = "tracestate";
 /// headers. This propagator ignores a malformed or repeated `traceparent`, so a new trace begins,
 /// as the standard requires.
 #[derive(Debug, Default)]
-pub(crate) struct StrictPropagator(TraceContextPropagator);
+pub struct StrictPropagator(TraceContextPropagator);
 
 impl TextMapPropagator for StrictPropagator {
     fn inject_context(&self, context: &Context, injector: &mut dyn Injector) {

@@ -16,3 +16,17 @@ mod service;
 mod settings;
 
 pub use self::service::Service;
+
+/// The parsers of files and bodies, for the fuzz targets in `libs/testing/fuzz-parsers`.
+#[doc(hidden)]
+pub mod parsers {
+    pub use crate::domain::feed::{
+        FeedItem, FeedLimits, FeedOffer, FeedReader, FeedSeller, OfferProject, PublicOffer, ReadError,
+        feed_end, feed_start, write_offer,
+    };
+    pub use crate::domain::{
+        BoundingBox, BuildingFacts, BuildingState, DeveloperName, Finishing, ObjectFacts, ObjectKind,
+        PropertyObjectId,
+    };
+    pub use crate::http::{ReplaceGrid, UpsertPropertyObject};
+}

@@ -14,3 +14,9 @@ mod service;
 mod settings;
 
 pub use self::service::Service;
+
+/// The parsers of bodies, for the fuzz targets in `libs/testing/fuzz-parsers`.
+#[doc(hidden)]
+pub mod parsers {
+    pub use crate::http::CreateDeal;
+}

@@ -23,6 +23,8 @@ use devkit::stack::{self, Stack};
 use devstack::running::Running;
 use devstack::up::Up;
 
+use crate::parsers;
+
 const VERSION: &str = "4.32.5";
 /// Time beyond a run's share, for reading the document and printing the report.
 const TIMEOUT_MARGIN: Duration = Duration::from_mins(1);
@@ -33,6 +35,8 @@ const TIMEOUT_MARGIN: Duration = Duration::from_mins(1);
 /// demo and as each machine client. Faults are 5xx responses, undocumented responses, accepted
 /// invalid requests and the like. Each is printed with a `curl` command that repeats it. Installs
 /// Schemathesis into .dev/ (needs Python). Exit code 1 if there was a fault.
+///
+/// With --parsers, runs libFuzzer against the parsers of bodies, headers, files and texts instead.
 #[derive(Args)]
 pub(crate) struct Fuzz {
     /// Time of all runs together, in seconds
@@ -41,6 +45,12 @@ pub(crate) struct Fuzz {
     /// Seed of an earlier run, to repeat it
     #[arg(long)]
     seed: Option<u128>,
+    /// Fuzz the parsers (needs a C++ compiler)
+    #[arg(long, conflicts_with_all = ["seconds", "seed"])]
+    parsers: bool,
+    /// Time of each parser, in minutes
+    #[arg(long, default_value_t = 10, requires = "parsers", value_parser = clap::value_parser!(u64).range(1..))]
+    minutes: u64,
 }
 
 /// A run against one document as one caller.
@@ -52,6 +62,9 @@ struct Run {
 
 impl Fuzz {
     pub(crate) async fn run(self) -> anyhow::Result<ExitCode> {
+        if self.parsers {
+            return parsers::run(Duration::from_mins(self.minutes)).await;
+        }
         let mut signals = Signals::listen()?;
         let mut running = Running::new()?;
         let schemathesis = install().await?;

@@ -1,6 +1,7 @@
-//! `cargo dev fuzz`: Schemathesis against every service.
+//! `cargo dev fuzz`: Schemathesis against every service, or libFuzzer against the parsers.
 
 mod fuzz;
+mod parsers;
 
 use std::process::ExitCode;
 

@@ -38,6 +38,9 @@ use crate::error::{
     PROPERTY_OBJECT_NOT_FOUND, PROPERTY_OBJECT_NUMBER_TAKEN, PROPERTY_OBJECTS_LIMIT_EXCEEDED,
 };
 
+pub use object_upsert::UpsertPropertyObject;
+pub use property_object::ReplaceGrid;
+
 /// The public listener: operations of managers and administrators, and the catalog of guests.
 pub const PUBLIC: Listener = Listener {
     name: "public",

@@ -35,6 +35,8 @@ use crate::error::{
     SELECTION_NOT_OF_CLIENT, STEP_NOT_FOUND,
 };
 
+pub use deal::CreateDeal;
+
 /// The public listener: platform routes for all deals, company routes for the own company's deals.
 pub const PUBLIC: Listener = Listener {
     name: "public",

@@ -138,7 +138,7 @@ fn read_sort_order<'de, D: Deserializer<'de>>(number: D) -> Result<u32, D::Error
 }
 
 /// Checks the number of blocks (rule 1 of the specification) and the form of each block (rule 2).
-fn parse_blocks(raw: &[Box<RawValue>]) -> Result<Vec<NewBlock>, Error> {
+pub fn parse_blocks(raw: &[Box<RawValue>]) -> Result<Vec<NewBlock>, Error> {
     if raw.len() > MAX_BLOCKS {
         return Err(TOO_MANY_BLOCKS.into());
     }

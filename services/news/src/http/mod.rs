@@ -23,6 +23,8 @@ use crate::error::{
     SNAPSHOT_INVALID, TOO_MANY_BLOCKS, UNAUTHORIZED,
 };
 
+pub use block::parse_blocks;
+
 /// The port of users and guests.
 pub const PUBLIC: Listener = Listener {
     name: "public",

@@ -1,0 +1,8 @@
+//! The fuzz target `body`, which `cargo fuzz` builds.
+#![cfg_attr(fuzzing, no_main)]
+
+#[cfg(fuzzing)]
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz_parsers::body(data));
+
+#[cfg(not(fuzzing))]
+fn main() {}

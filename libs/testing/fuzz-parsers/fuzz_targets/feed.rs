@@ -1,0 +1,8 @@
+//! The fuzz target `feed`, which `cargo fuzz` builds.
+#![cfg_attr(fuzzing, no_main)]
+
+#[cfg(fuzzing)]
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz_parsers::feed(data));
+
+#[cfg(not(fuzzing))]
+fn main() {}

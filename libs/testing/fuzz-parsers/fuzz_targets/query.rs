@@ -1,0 +1,8 @@
+//! The fuzz target `query`, which `cargo fuzz` builds.
+#![cfg_attr(fuzzing, no_main)]
+
+#[cfg(fuzzing)]
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz_parsers::query(data));
+
+#[cfg(not(fuzzing))]
+fn main() {}
