@@ -28,6 +28,9 @@ use crate::visible::is_invisible;
 #[diesel(sql_type = sql_types::Text)]
 pub struct Phone(String);
 
+/// Maximum length of a number in E.164: the plus sign and 15 digits.
+const MAX_E164_BYTES: usize = 16;
+
 /// The region that a number without a country code belongs to, as an ISO 3166 code such as `RU`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PhoneRegion(Region);
@@ -63,10 +66,11 @@ impl Phone {
 
     /// Parses a [clean](clean) number. An extension is dropped, since E.164 has none.
     ///
-    /// Returns `None` if the number is not valid.
+    /// Returns `None` if the number is not valid. libphonenumber accepts German numbers with more
+    /// digits than E.164.
     fn parse(region: Option<Region>, number: &str) -> Option<Self> {
-        let number = PhoneNumber::parse(number, region).ok().filter(PhoneNumber::is_valid)?;
-        Some(Self(number.to_string()))
+        let number = PhoneNumber::parse(number, region).ok().filter(PhoneNumber::is_valid)?.to_string();
+        (number.len() <= MAX_E164_BYTES).then_some(Self(number))
     }
 }
 
@@ -329,6 +333,14 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// RULE-ALL-009: E.164 has at most 15 digits. libphonenumber accepts more in Germany.
+    #[test]
+    fn number_with_more_digits_than_e164_is_rejected() {
+        assert_eq!(number("RU", "+4981012025550123"), None);
+        assert_eq!(number("DE", "81012025550123"), None);
+        assert_eq!(number("DE", "8101202555012").as_deref(), Some("+498101202555012"));
     }
 
     /// The text of a region is its code, and the error for another text names an example.
