@@ -9,6 +9,7 @@ mod fold;
 mod host;
 mod invalid;
 mod list;
+mod moment;
 mod money;
 mod number;
 mod pattern;
@@ -35,11 +36,14 @@ pub use confidential::check_public;
 pub use fold::{fold, fold_case, like_containing, like_prefix};
 pub use invalid::{FieldError, Invalid};
 pub use list::List;
+pub use moment::{Moment, to_utc};
 pub use money::{BasisPoints, Currency, Money, div_half_to_even};
 pub use number::{Decimal, Whole};
 pub use phone::{Dialled, DialledNumber, Phone, PhoneRegion, UnknownRegion};
 pub use private::Private;
-pub use reading::{MAX_ERRORS, Number, collect_errors, read, read_member, read_number, read_text};
+pub use reading::{
+    MAX_ERRORS, Number, collect_errors, read, read_member, read_number, read_present, read_text,
+};
 pub use text::Text;
 #[doc(hidden)]
 pub use text_enum::describe_values;

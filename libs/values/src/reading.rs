@@ -3,8 +3,8 @@
 use std::cell::RefCell;
 use std::fmt;
 
-use serde::Deserializer;
 use serde::de::{Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 
 use crate::invalid::{FieldError, Invalid};
 
@@ -108,6 +108,15 @@ pub fn read_number<'de, D: Deserializer<'de>, T>(
     placeholder: impl FnOnce() -> T,
 ) -> Result<T, D::Error> {
     read(number.deserialize_any(NumberVisitor(parse))?, placeholder)
+}
+
+/// Reads a member that is present, null included. With `#[serde(default)]` an absent member is
+/// `None`.
+#[expect(clippy::option_option, reason = "an absent member and null differ")]
+pub fn read_present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    member: D,
+) -> Result<Option<Option<T>>, D::Error> {
+    Option::deserialize(member).map(Some)
 }
 
 /// A JSON number.

@@ -26,7 +26,6 @@ pub use request::cursor::{CursorPage, CursorPaging, unknown_cursor};
 pub use request::fields::Fields;
 pub use request::json::{Json, OptionalJson, decode_part};
 pub use request::keyed::KeyedRequest;
-pub use request::moment::Moment;
 pub use request::paging::{MAX_TOTAL_COUNT, Page, Paging, SortKey, Sorting};
 pub use request::path::{EMPTY_ID, PathReference};
 pub use request::query::{Both, Check, CheckedQuery, FromQuery, Query};

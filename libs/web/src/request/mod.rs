@@ -6,7 +6,6 @@ mod diagnosis;
 pub(crate) mod fields;
 pub(crate) mod json;
 pub(crate) mod keyed;
-pub(crate) mod moment;
 pub(crate) mod paging;
 pub(crate) mod path;
 pub(crate) mod query;

@@ -6,9 +6,7 @@ use serde::{Deserialize, Deserializer};
 use time::format_description::well_known::Rfc3339;
 use time::macros::format_description;
 use time::{Date, OffsetDateTime};
-use values::{Invalid, read_text};
-
-use crate::request::utc::to_utc;
+use values::{Invalid, read_text, to_utc};
 
 /// Deserializes an optional member with [`FromStr`].
 pub fn read_from_str<'de, D: Deserializer<'de>, T: FromStr<Err = Invalid>>(

@@ -5,8 +5,9 @@
 
 use serde::de::Error;
 use serde::{Deserializer, Serializer};
+use time::OffsetDateTime;
 use time::serde::rfc3339;
-use time::{OffsetDateTime, UtcOffset};
+use values::to_utc;
 
 /// Writes a time in RFC 3339.
 pub fn serialize<S: Serializer>(time: &OffsetDateTime, to: S) -> Result<S::Ok, S::Error> {
@@ -16,12 +17,6 @@ pub fn serialize<S: Serializer>(time: &OffsetDateTime, to: S) -> Result<S::Ok, S
 /// Reads a time in RFC 3339 and converts it to UTC.
 pub fn deserialize<'de, D: Deserializer<'de>>(time: D) -> Result<OffsetDateTime, D::Error> {
     to_utc(rfc3339::deserialize(time)?).ok_or_else(|| D::Error::custom("invalid_type"))
-}
-
-/// Converts a time to UTC. Returns `None` for a year before 0 or after 9999, because a response
-/// could not contain the time.
-pub(crate) fn to_utc(time: OffsetDateTime) -> Option<OffsetDateTime> {
-    time.checked_to_offset(UtcOffset::UTC).filter(|utc| utc.year() >= 0)
 }
 
 #[cfg(test)]

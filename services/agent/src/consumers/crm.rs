@@ -1,12 +1,11 @@
 //! Consumer of CRM's deals.
 
 use ::db::Tx;
-use ::web::Moment;
 use auth::{CompanyId, UserId};
 use messaging::{BatchHandler, Failure, Handler, Message, TracedMessage};
 use runtime::clock;
-use serde::{Deserialize, Deserializer};
-use values::{Currency, Money, Whole};
+use serde::Deserialize;
+use values::{Currency, Moment, Money, Whole};
 
 use crate::domain::{ApprovalLimit, DealEvent, DealId, DealStatus, DealTopic, PropertyObjectId};
 use crate::ops;
@@ -46,18 +45,10 @@ impl From<AmountPayload> for Money {
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct TermsPayload {
-    #[serde(default, deserialize_with = "deserialize_present")]
+    #[serde(default, deserialize_with = "values::read_present")]
     #[expect(clippy::option_option, reason = "an absent member and null differ")]
     agent_user_id: Option<Option<UserId>>,
     amount: AmountPayload,
-}
-
-/// Deserializes a member that is present, null included.
-#[expect(clippy::option_option, reason = "an absent member and null differ")]
-fn deserialize_present<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<Option<UserId>>, D::Error> {
-    Option::deserialize(deserializer).map(Some)
 }
 
 #[derive(Deserialize)]

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use ::db::Tx;
-use ::web::{CursorPage, CursorPaging, Fields, Json, Moment, Problem};
+use ::web::{CursorPage, CursorPaging, Fields, Json, Problem};
 use actix_web::web::{Data, Path};
 use actix_web::{HttpResponse, Responder, get, post, web};
 use auth::{Permitted, UserId};
@@ -13,7 +13,7 @@ use serde::Deserialize;
 use service::{Idempotency, Reply};
 use time::OffsetDateTime;
 use utoipa::ToSchema;
-use values::{BasisPoints, Invalid, List, Whole};
+use values::{BasisPoints, Invalid, List, Moment, Whole};
 
 use crate::app::App;
 use crate::db::payout_preview::{PreviewFilter, PreviewKey};
@@ -35,11 +35,9 @@ pub struct BeginPayoutRun {
     run_key: RunKey,
     /// Start of the period that statements show. The run also pays accruals that were approved
     /// earlier.
-    #[schema(value_type = String, format = DateTime)]
     period_from: Moment,
     /// End of the period, exclusive: the run pays accruals that were approved before this time. At
     /// most 366 days after `PeriodFrom`, and not in the future.
-    #[schema(value_type = String, format = DateTime)]
     period_to: Moment,
     /// Agents to pay, without duplicates; all agents if absent.
     agent_user_ids: Option<Agents>,
@@ -108,11 +106,9 @@ impl BeginPayoutRun {
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct PreviewPayoutRun {
-    #[schema(value_type = String, format = DateTime)]
     period_from: Moment,
     /// End of the period, exclusive: the run pays accruals that were approved before this time. At
     /// most 366 days after `PeriodFrom`, and not in the future.
-    #[schema(value_type = String, format = DateTime)]
     period_to: Moment,
     /// Agents to pay, without duplicates; all agents if absent.
     agent_user_ids: Option<Agents>,

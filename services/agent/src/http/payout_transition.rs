@@ -1,6 +1,6 @@
 //! Transitions of payouts.
 
-use ::web::{FieldError, Json, Moment, OptionalJson, Problem};
+use ::web::{FieldError, Json, OptionalJson, Problem};
 use actix_web::web::{Data, Path};
 use actix_web::{Responder, post, web};
 use auth::{Permitted, UserId};
@@ -8,7 +8,7 @@ use runtime::clock;
 use serde::Deserialize;
 use time::OffsetDateTime;
 use utoipa::ToSchema;
-use values::Invalid;
+use values::{Invalid, Moment};
 
 use crate::app::App;
 use crate::domain::{FailureReason, ManagePayouts, PaymentReference, PayoutId, PayoutTransition, PayoutView};
@@ -26,7 +26,6 @@ pub struct SendPayout {
 #[serde(rename_all = "PascalCase")]
 pub struct ConfirmPayout {
     /// Time of the payment, not after now; now if absent.
-    #[schema(value_type = Option<String>, format = DateTime)]
     paid_at: Option<Moment>,
     /// The bank's reference; the one of `send` if absent.
     reference: Option<PaymentReference>,

@@ -1,6 +1,6 @@
 //! Rate cards.
 
-use ::web::{Both, Fields, Json, Moment, Page, Paging, Problem, Query};
+use ::web::{Both, Fields, Json, Page, Paging, Problem, Query};
 use actix_web::web::Data;
 use actix_web::{Responder, get, put, web};
 use auth::{CompanyId, Permitted, UserId};
@@ -8,7 +8,7 @@ use ids::Reference;
 use runtime::clock;
 use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
-use values::{Invalid, List, Whole};
+use values::{Invalid, List, Moment, Whole};
 
 use crate::app::App;
 use crate::db::rate_card::{RateCardFilter, RateCardSort};
@@ -59,10 +59,8 @@ pub async fn list_rate_cards(
 pub struct NewRate {
     /// Commission rate in basis points.
     rate_bps: Whole<0, { MAX_BPS }>,
-    #[schema(value_type = String, format = DateTime)]
     valid_from: Moment,
     /// Exclusive; the rate has no end if absent.
-    #[schema(value_type = Option<String>, format = DateTime)]
     valid_to: Option<Moment>,
 }
 

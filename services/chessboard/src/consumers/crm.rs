@@ -4,8 +4,7 @@ use ::db::Tx;
 use messaging::{EntityLock, Failure, Handler, Message};
 use runtime::clock;
 use serde::Deserialize;
-use values::Whole;
-use web::Moment;
+use values::{Moment, Whole};
 
 use crate::domain::{Claim, ClaimKind, DealId, PropertyObjectId};
 use crate::ops;

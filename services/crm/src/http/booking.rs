@@ -1,7 +1,7 @@
 //! Routes of bookings.
 
 use ::db::PipelinedConn;
-use ::web::{FieldError, Json, Moment, PathReference, Problem};
+use ::web::{FieldError, Json, PathReference, Problem};
 use actix_web::web::Data;
 use actix_web::{HttpResponse, Responder, post, put, web};
 use auth::Permitted;
@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use service::{Idempotency, Reply};
 use time::OffsetDateTime;
 use utoipa::ToSchema;
+use values::Moment;
 
 use super::{ALL_DEALS, OWN_DEALS};
 use crate::app::App;
@@ -63,7 +64,6 @@ impl BookingView {
 pub struct BookDeal {
     /// Expiry time, after now and at most 90 days ahead. By default the configured life of a
     /// booking, three days.
-    #[schema(value_type = Option<String>, format = DateTime)]
     expires_at: Option<Moment>,
     /// The version that the caller has seen. If it is stale, the change returns
     /// `CRM_DEAL_CONFLICT`.
@@ -74,7 +74,6 @@ pub struct BookDeal {
 #[serde(rename_all = "PascalCase")]
 pub struct ProlongBooking {
     /// New expiry time, after now and at most 90 days ahead. It may be before or after the old one.
-    #[schema(value_type = String, format = DateTime)]
     expires_at: Moment,
     /// The version that the caller has seen. If it is stale, the change returns
     /// `CRM_DEAL_CONFLICT`.

@@ -1,7 +1,7 @@
 //! Routes of the status override, which platform managers use for arbitration.
 
 use ::db::PipelinedConn;
-use ::web::{FieldError, Json, Moment, PathReference, Problem};
+use ::web::{FieldError, Json, PathReference, Problem};
 use actix_web::web::Data;
 use actix_web::{Responder, post, web};
 use auth::Permitted;
@@ -9,7 +9,7 @@ use runtime::clock;
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use utoipa::ToSchema;
-use values::Invalid;
+use values::{Invalid, Moment};
 
 use crate::app::App;
 use crate::db;
@@ -44,7 +44,6 @@ pub struct OverrideStatus {
 pub struct BookInOverride {
     /// Expiry time, after now and at most 90 days ahead. By default the configured life of a
     /// booking, three days.
-    #[schema(value_type = Option<String>, format = DateTime)]
     expires_at: Option<Moment>,
 }
 

@@ -3,9 +3,8 @@
 use ::db::Tx;
 use auth::{CompanyId, UserId};
 use messaging::{EntityLock, Failure, Handler, Message};
-use serde::{Deserialize, Deserializer};
-use time::{OffsetDateTime, UtcOffset};
-use values::Whole;
+use serde::Deserialize;
+use values::{Moment, Whole};
 
 use crate::domain::{DEAL_CONSUMER_GROUP, Deal, DealId, DealStatus, PropertyObjectId, StatusCard};
 use crate::ops;
@@ -39,25 +38,17 @@ struct DealStageChanged {
     from_status: DealStatus,
     to_status: DealStatus,
     changed_by_user_id: UserId,
-    #[serde(with = "time::serde::rfc3339")]
-    changed_at: OffsetDateTime,
-    #[serde(default, deserialize_with = "deserialize_present")]
+    changed_at: Moment,
+    #[serde(default, deserialize_with = "values::read_present")]
     #[expect(clippy::option_option, reason = "null removes the agent, an absent field keeps it")]
     agent_user_id: Option<Option<UserId>>,
     row_version: RowVersion,
 }
 
-/// Deserializes a field that is present, even if it is null.
-#[expect(clippy::option_option, reason = "the outer option is the presence of the field")]
-fn deserialize_present<'de, D: Deserializer<'de>>(agent: D) -> Result<Option<Option<UserId>>, D::Error> {
-    Option::deserialize(agent).map(Some)
-}
-
 impl From<DealStageChanged> for DealChange {
     fn from(event: DealStageChanged) -> Self {
-        let DealStageChanged { from_status, to_status, changed_by_user_id, changed_at, .. } = event;
-        let changed_at =
-            changed_at.checked_to_offset(UtcOffset::UTC).unwrap_or(changed_at).truncate_to_microsecond();
+        let DealStageChanged { from_status, to_status, changed_by_user_id, .. } = event;
+        let Moment(changed_at) = event.changed_at;
         Self {
             deal_id: event.deal_id,
             row_version: event.row_version.get(),

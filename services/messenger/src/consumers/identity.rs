@@ -4,7 +4,7 @@ use ::db::Tx;
 use auth::{CompanyId, UserId};
 use messaging::{Failure, Handler, Message};
 use serde::Deserialize;
-use time::OffsetDateTime;
+use values::Moment;
 
 use crate::domain::EMPLOYMENT_CONSUMER_GROUP;
 use crate::ops;
@@ -34,8 +34,7 @@ struct EmployeeStatusChanged {
     company_id: CompanyId,
     /// Null after a removal.
     to: Option<String>,
-    #[serde(with = "time::serde::rfc3339")]
-    at: OffsetDateTime,
+    at: Moment,
 }
 
 impl Handler for Identity {
@@ -51,7 +50,7 @@ impl Handler for Identity {
             let CompanyUpserted { company_id, status } = message.decode()?;
             ops::employment::apply_company_status(tx, company_id, status == ACTIVE).await?;
         } else {
-            let EmployeeStatusChanged { user_id, company_id, to, at } = message.decode()?;
+            let EmployeeStatusChanged { user_id, company_id, to, at: Moment(at) } = message.decode()?;
             let is_active = to.as_deref() == Some(ACTIVE);
             ops::employment::apply_status(tx, user_id, company_id, is_active, at).await?;
         }

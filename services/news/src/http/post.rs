@@ -6,7 +6,7 @@ use actix_web::middleware::from_fn;
 use actix_web::web::{Data, Path};
 use actix_web::{HttpRequest, HttpResponse, delete, get, post, put};
 use auth::{Actor, CompanyId, OptionalActor, Permitted};
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 use service::{Idempotency, Reply};
 use utoipa::ToSchema;
 
@@ -59,29 +59,21 @@ pub struct CreatePost {
 pub struct UpdatePost {
     title: Title,
     /// An absent member keeps the summary, and `null` clears it.
-    #[serde(default, deserialize_with = "read_present")]
+    #[serde(default, deserialize_with = "values::read_present")]
     #[schema(value_type = Option<Summary>)]
     summary: Option<Option<Summary>>,
     /// An absent member keeps the cover, and `null` clears it.
-    #[serde(default, deserialize_with = "read_present")]
+    #[serde(default, deserialize_with = "values::read_present")]
     #[schema(value_type = Option<FileId>)]
     cover_file_id: Option<Option<FileId>>,
     /// An absent member keeps the tags, and `null` clears them.
-    #[serde(default, deserialize_with = "read_present")]
+    #[serde(default, deserialize_with = "values::read_present")]
     #[schema(value_type = Option<Tags>)]
     tags: Option<Option<Tags>>,
     /// The version that the caller read. Another stored version returns 409, unless the content is
     /// already the same.
     #[serde(default, deserialize_with = "::web::read_version")]
     version: Option<i64>,
-}
-
-/// Reads a member that is present, `null` or not. An absent member is `None`.
-#[expect(clippy::option_option, reason = "an absent member and null differ")]
-fn read_present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
-    member: D,
-) -> Result<Option<Option<T>>, D::Error> {
-    Option::deserialize(member).map(Some)
 }
 
 /// Create a post.

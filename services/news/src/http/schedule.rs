@@ -1,13 +1,13 @@
 //! Publishing and unpublishing at a time.
 
 use ::db::PipelinedConn;
-use ::web::{Json, Moment, Problem};
+use ::web::{Json, Problem};
 use actix_web::web::{Data, Path};
 use actix_web::{HttpRequest, HttpResponse, put};
 use auth::Actor;
 use serde::Deserialize;
 use utoipa::ToSchema;
-use values::{FieldError, Invalid};
+use values::{FieldError, Invalid, Moment};
 
 use super::post::run_change;
 use super::post_view::PostView;
@@ -22,10 +22,8 @@ use crate::ops::schedule::NewSchedule;
 #[serde(rename_all = "PascalCase")]
 pub struct SchedulePost {
     /// Time at which the post is published. A time in the past publishes at once.
-    #[schema(value_type = Option<String>, format = DateTime)]
     publish_at: Option<Moment>,
     /// Time at which the post is unpublished, after `PublishAt`.
-    #[schema(value_type = Option<String>, format = DateTime)]
     unpublish_at: Option<Moment>,
     /// The version that the caller read. Another stored version returns 409, unless the caller has
     /// already set the same times.

@@ -1,13 +1,14 @@
 //! The selection as its owner and collaborators see it, and its link.
 
 use ::db::Conn;
-use ::web::{Json, Moment};
+use ::web::Json;
 use actix_web::web::{Data, Path};
 use actix_web::{Responder, get, put, web};
 use auth::{Actor, UserId};
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use utoipa::ToSchema;
+use values::Moment;
 
 use crate::app::App;
 use crate::db;
@@ -122,7 +123,7 @@ pub struct ReplaceSelectionLink {
     /// Time from which on the code opens nothing. `null` for a link without an end. A time in the
     /// past ends it at once.
     #[serde(deserialize_with = "Option::deserialize")]
-    #[schema(required, value_type = Option<String>, format = DateTime)]
+    #[schema(required)]
     expires_at: Option<Moment>,
     /// The version that the caller read. Another stored version returns 409, unless the content is
     /// already the same.

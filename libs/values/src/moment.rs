@@ -1,15 +1,17 @@
-//! Times in bodies, at the database's precision.
+//! Times in bodies and events, at the database's precision.
+
+use std::borrow::Cow;
 
 use serde::{Deserialize, Deserializer};
-use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
-use values::{Invalid, read_text};
+use time::{OffsetDateTime, UtcOffset};
+use utoipa::openapi::RefOr;
+use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, Schema, SchemaFormat, Type};
 
-use crate::request::utc::to_utc;
+use crate::invalid::Invalid;
+use crate::reading::read_text;
 
 /// A time in RFC 3339, converted to UTC and truncated to the database's microseconds.
-///
-/// A field of this type declares `#[schema(value_type = String, format = DateTime)]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Moment(pub OffsetDateTime);
 
@@ -22,6 +24,26 @@ impl<'de> Deserialize<'de> for Moment {
         let parse = |text: &str| parse(text).ok_or_else(|| Invalid::new("invalid_type"));
         read_text(text, parse, || Self(OffsetDateTime::UNIX_EPOCH))
     }
+}
+
+impl utoipa::PartialSchema for Moment {
+    fn schema() -> RefOr<Schema> {
+        let format = SchemaFormat::KnownFormat(KnownFormat::DateTime);
+        ObjectBuilder::new().schema_type(Type::String).format(Some(format)).into()
+    }
+}
+
+/// The name has an underscore, so the API documents inline the schema.
+impl utoipa::ToSchema for Moment {
+    fn name() -> Cow<'static, str> {
+        Cow::Borrowed("Moment_utc")
+    }
+}
+
+/// Converts a time to UTC. Returns `None` for a year before 0 or after 9999, because a response
+/// could not contain the time.
+pub fn to_utc(time: OffsetDateTime) -> Option<OffsetDateTime> {
+    time.checked_to_offset(UtcOffset::UTC).filter(|utc| utc.year() >= 0)
 }
 
 #[cfg(test)]
