@@ -9,6 +9,7 @@ mod events;
 mod http;
 mod jobs;
 mod ops;
+mod schema;
 mod service;
 mod settings;
 

@@ -12,6 +12,7 @@ mod jobs;
 mod metrics;
 mod ops;
 mod public_feed;
+mod schema;
 mod service;
 mod settings;
 

@@ -10,6 +10,7 @@ mod events;
 mod http;
 mod jobs;
 mod ops;
+mod schema;
 mod service;
 mod settings;
 mod stream;

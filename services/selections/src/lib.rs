@@ -8,6 +8,7 @@ mod error;
 mod events;
 mod http;
 mod ops;
+mod schema;
 mod service;
 mod settings;
 

@@ -6,8 +6,8 @@ use diesel::prelude::*;
 use diesel::sql_types::{Array, BigInt, Text, Uuid as SqlUuid};
 use diesel_async::RunQueryDsl;
 
-use super::schema::account;
 use crate::domain::{Account, AccountKey};
+use crate::schema::account;
 
 /// Locks accounts in the given order, and creates missing ones.
 ///

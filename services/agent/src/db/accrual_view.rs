@@ -17,11 +17,11 @@ use time::OffsetDateTime;
 use utoipa::ToSchema;
 use values::{Currency, Money};
 
-use super::schema::{accrual, adjustment_request, developer};
 use crate::domain::{
     Accrual, AccrualId, AccrualKind, AccrualStatus, AdjustmentRequest, AdjustmentRequestView, DealId,
     PayoutId, PropertyObjectId,
 };
+use crate::schema::{accrual, adjustment_request, developer};
 
 /// An amount that a sale earns for an agent, or that the agent owes back.
 #[derive(Debug, Serialize, ToSchema)]

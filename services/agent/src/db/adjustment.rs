@@ -11,10 +11,10 @@ use strum::{EnumString, VariantNames};
 use time::OffsetDateTime;
 use values::{Currency, Private};
 
-use super::schema::{accrual, adjustment_request};
 use crate::domain::{
     AccrualId, AdjustmentRequest, AdjustmentRequestId, AdjustmentRequestView, AdjustmentStatus,
 };
+use crate::schema::{accrual, adjustment_request};
 
 /// Stores a request. Returns false if its accrual has an open one (INV-AGT-3).
 pub async fn insert(tx: &mut Tx, new: &AdjustmentRequest) -> Result<bool, ::db::Error> {

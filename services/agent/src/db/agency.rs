@@ -6,7 +6,7 @@ use diesel::prelude::*;
 use diesel::upsert::excluded;
 use diesel_async::RunQueryDsl;
 
-use super::schema::{agency, agent};
+use crate::schema::{agency, agent};
 
 /// Stores whether an agency is active, unless a version at least as high is stored.
 pub async fn upsert(tx: &mut Tx, id: CompanyId, is_active: bool, version: i64) -> Result<(), ::db::Error> {

@@ -5,8 +5,8 @@ use auth::UserId;
 use diesel::prelude::*;
 use diesel_async::RunQueryDsl;
 
-use super::schema::agent;
 use crate::domain::Agent;
+use crate::schema::agent;
 
 pub async fn find(conn: &mut Conn, id: UserId) -> QueryResult<Option<Agent>> {
     Prepared(agent::table.find(id).select(Agent::as_select())).get_result(conn).await.optional()

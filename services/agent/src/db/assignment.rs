@@ -14,8 +14,8 @@ use utoipa::ToSchema;
 use values::{Currency, Money};
 
 use super::deal_list::UnratedSort;
-use super::schema::{deal, developer, sale_assignment};
 use crate::domain::{DealId, MissingTerm, PropertyObjectId, SaleAssignment};
+use crate::schema::{deal, developer, sale_assignment};
 
 /// Stores the assignment of a sale.
 pub async fn insert(tx: &mut Tx, new: &SaleAssignment) -> Result<(), ::db::Error> {

@@ -11,8 +11,8 @@ use time::OffsetDateTime;
 use values::{Currency, Private};
 
 use super::adjustment::{AdjustmentFilter, AdjustmentSort};
-use super::schema::{accrual, bonus_proposal};
 use crate::domain::{AccrualId, AdjustmentStatus, BonusProposal, BonusProposalId, BonusProposalView};
+use crate::schema::{accrual, bonus_proposal};
 
 /// Stores an open proposal.
 pub async fn insert(tx: &mut Tx, new: &BonusProposal) -> Result<(), ::db::Error> {

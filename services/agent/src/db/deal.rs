@@ -8,8 +8,8 @@ use diesel::sql_types::{BigInt, Bool, Nullable, Text, Timestamptz, Uuid as SqlUu
 use diesel_async::RunQueryDsl;
 
 use super::rows::execute_for_rows;
-use super::schema::deal;
 use crate::domain::{Deal, DealId};
+use crate::schema::deal;
 
 /// Locks a deal, if it is stored. A transaction locks deals before accounts.
 pub async fn lock(tx: &mut Tx, id: DealId) -> Result<Option<Deal>, ::db::Error> {

@@ -12,8 +12,8 @@ use time::OffsetDateTime;
 use utoipa::ToSchema;
 use values::{Currency, Money};
 
-use super::schema::{deal, developer};
 use crate::domain::DealId;
+use crate::schema::{deal, developer};
 
 /// A sold deal for which no card has a rate.
 #[derive(Debug, Serialize, ToSchema)]

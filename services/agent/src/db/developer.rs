@@ -7,7 +7,7 @@ use diesel::upsert::excluded;
 use diesel_async::RunQueryDsl;
 use values::Text;
 
-use super::schema::developer;
+use crate::schema::developer;
 
 /// The name of a developer.
 pub type DeveloperName = Text<0, 512>;

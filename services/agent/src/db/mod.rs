@@ -23,4 +23,3 @@ pub mod rate;
 pub mod rate_card;
 mod rows;
 pub mod sale;
-pub mod schema;

@@ -10,8 +10,8 @@ use runtime::telemetry;
 use service::list;
 
 use super::rows::execute_for_rows;
-use super::schema::money_log;
 use crate::domain::{MoneyEntry, MoneyEntryId, MoneyEntryView, SubjectId};
+use crate::schema::money_log;
 
 /// Appends entries. Those without a trace get the trace of the current request.
 pub async fn append(tx: &Tx, mut entries: Vec<MoneyEntry>) -> Result<(), ::db::Error> {

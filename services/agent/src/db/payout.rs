@@ -8,10 +8,10 @@ use diesel_async::RunQueryDsl;
 use time::OffsetDateTime;
 use values::{Currency, Private};
 
-use super::schema::{accrual, payout};
 use crate::domain::{
     AccountKey, Accrual, AccrualId, AccrualKind, DealId, Payout, PayoutId, PropertyObjectId,
 };
+use crate::schema::{accrual, payout};
 
 pub async fn insert(tx: &mut Tx, new: &Payout) -> Result<(), ::db::Error> {
     let insert = diesel::insert_into(payout::table).values((

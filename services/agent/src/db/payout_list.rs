@@ -10,8 +10,8 @@ use strum::{EnumString, VariantNames};
 use time::OffsetDateTime;
 use values::Currency;
 
-use super::schema::payout;
 use crate::domain::{Payout, PayoutRunId, PayoutStatus, PayoutView};
+use crate::schema::payout;
 
 /// The sort keys of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, EnumString, VariantNames)]

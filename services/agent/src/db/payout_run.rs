@@ -7,8 +7,8 @@ use diesel_async::RunQueryDsl;
 use time::OffsetDateTime;
 use values::Currency;
 
-use super::schema::payout_run;
 use crate::domain::{PayoutRun, PayoutRunId, PayoutRunStatus, PayoutRunView, RunKey, RunTotal, Sum};
+use crate::schema::payout_run;
 
 /// Stores a run. Returns false if a run with this key exists.
 pub async fn insert(tx: &mut Tx, new: &PayoutRun) -> Result<bool, ::db::Error> {

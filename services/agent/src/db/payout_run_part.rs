@@ -9,8 +9,8 @@ use diesel::sql_types::{Array, BigInt, Nullable, Text, Timestamptz, Uuid as SqlU
 use diesel_async::RunQueryDsl;
 use values::Currency;
 
-use super::schema::payout_run_part;
 use crate::domain::{AccountKey, PayoutRun, PayoutRunId, PayoutRunPart};
+use crate::schema::payout_run_part;
 
 /// The timeout of the statement that reads the keys of all accounts.
 const DIVISION_TIMEOUT: Duration = Duration::from_mins(5);

@@ -9,8 +9,8 @@ use diesel_async::RunQueryDsl;
 use service::list;
 use strum::{EnumString, VariantNames};
 
-use super::schema::{rate, rate_card};
 use crate::domain::{CardKey, Rate, RateCard, RateCardId, RateCardView};
+use crate::schema::{rate, rate_card};
 
 /// Returns the card of exactly this key, with its rates sorted by `ValidFrom`.
 ///

@@ -10,8 +10,8 @@ use diesel::sql_types::{Array, BigInt, Uuid as SqlUuid};
 use diesel_async::RunQueryDsl;
 use values::Currency;
 
-use super::schema::{accrual, deal};
 use crate::domain::{Accrual, AccrualId, DealId, Sale};
+use crate::schema::{accrual, deal};
 
 /// The immutable columns of an accrual that identify its sale and its account.
 #[derive(Clone, Copy, Debug, Queryable, Selectable)]

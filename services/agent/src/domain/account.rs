@@ -6,7 +6,7 @@ use diesel::prelude::*;
 use values::Currency;
 
 use super::{Accrual, AccrualStatus, Entry};
-use crate::db::schema::account;
+use crate::schema::account;
 
 /// The key of an account: the agent and the currency.
 pub type AccountKey = (UserId, Currency);

@@ -7,7 +7,7 @@ use time::OffsetDateTime;
 use values::{BasisPoints, Currency, Money};
 
 use super::{AccrualId, DealId, PayoutId, PropertyObjectId};
-use crate::db::schema::accrual;
+use crate::schema::accrual;
 
 values::text_enum! {
     /// The reason for an accrual.

@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 use values::{Currency, Money, Private, Prose};
 
 use super::{AccrualId, AccrualKind, AdjustmentRequestId};
-use crate::db::schema::adjustment_request;
+use crate::schema::adjustment_request;
 
 values::text_enum! {
     /// The reason for an adjustment request.

@@ -11,11 +11,11 @@ use values::{Code, Currency, Money};
 use super::{
     Accrual, AccrualId, AccrualKind, AccrualStatus, AdjustmentStatus, BonusProposalId, Comment, Sale,
 };
-use crate::db::schema::bonus_proposal;
 use crate::error::{
     ACCRUAL_NOT_FOUND, BONUS_ALREADY_DECIDED, BONUS_AMOUNT_INVALID, BONUS_NOT_ALLOWED, BONUS_OWN,
     BONUS_SECOND_PERSON,
 };
+use crate::schema::bonus_proposal;
 
 /// The greatest bonus, in minor units of any currency.
 #[derive(Clone, Copy, Debug)]

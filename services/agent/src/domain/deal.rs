@@ -7,7 +7,7 @@ use time::OffsetDateTime;
 use values::{Currency, Money};
 
 use super::{DealId, PropertyObjectId};
-use crate::db::schema::deal;
+use crate::schema::deal;
 
 values::text_enum! {
     /// The status of a deal in CRM.

@@ -13,7 +13,7 @@ use super::{
     Accrual, AccrualStatus, AdjustmentRequest, AdjustmentStatus, Agent, BonusProposal, MoneyEntryId, Payout,
     PayoutRun, PayoutStatus, Rate, RateCard, SaleAssignment, SubjectId,
 };
-use crate::db::schema::money_log;
+use crate::schema::money_log;
 
 values::text_enum! {
     /// The action that an entry records.

@@ -9,8 +9,8 @@ use utoipa::ToSchema;
 use values::{Code, Currency, Money, Private, Prose, Text};
 
 use super::{Accrual, AccrualStatus, PayoutId, PayoutRun, PayoutRunId};
-use crate::db::schema::payout;
 use crate::error::PAYOUT_INVALID_TRANSITION;
+use crate::schema::payout;
 
 values::text_enum! {
     /// The status of a payout. Paid, Failed and Cancelled are final.

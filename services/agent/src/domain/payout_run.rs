@@ -12,7 +12,7 @@ use utoipa::openapi::schema::ObjectBuilder;
 use values::{BasisPoints, Checked, Currency, Invalid, Rule, Text};
 
 use super::PayoutRunId;
-use crate::db::schema::{payout_run, payout_run_part};
+use crate::schema::{payout_run, payout_run_part};
 
 /// The longest period of a run.
 pub const MAX_RUN_PERIOD: Duration = Duration::days(366);

@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 use values::BasisPoints;
 
 use super::RateCardId;
-use crate::db::schema::{agent, rate, rate_card};
+use crate::schema::{agent, rate, rate_card};
 
 /// The greatest rate in basis points: 100 %.
 pub const MAX_BPS: i64 = 10_000;

@@ -11,8 +11,8 @@ use diesel::dsl::exists;
 use diesel::prelude::*;
 use diesel_async::RunQueryDsl;
 
-use super::schema::{building, developer, project};
 use crate::domain::{Ancestors, BuildingId, BuildingName, ProjectId, ProjectName, PropertyObjectId};
+use crate::schema::{building, developer, project};
 
 /// The ids of an object and of its ancestors.
 #[derive(Clone, Copy, Debug)]

@@ -8,9 +8,9 @@ use diesel::sql_types::{Array, Text, Uuid as SqlUuid};
 use diesel_async::RunQueryDsl;
 
 use super::external_id::map_taken_external_id;
-use super::schema::{building, property_object};
 use crate::domain::{Building, BuildingId, ExternalId, Floor, ProjectId, Section};
 use crate::error::{CONFLICT, Error};
+use crate::schema::{building, property_object};
 
 /// Inserts a building.
 ///

@@ -8,8 +8,8 @@ use serde::Serialize;
 use utoipa::ToSchema;
 use values::{Currency, Money};
 
-use super::schema::{building, building_figures, developer, project, property_object};
 use crate::domain::{BuildingFacts, BuildingId, DeveloperStatus, ProjectId, ProjectStatus};
+use crate::schema::{building, building_figures, developer, project, property_object};
 
 /// A building in the catalog.
 #[derive(Debug, Serialize, ToSchema)]

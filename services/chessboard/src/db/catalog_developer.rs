@@ -15,11 +15,11 @@ use strum::{EnumString, VariantNames};
 use utoipa::ToSchema;
 use values::{fold, like_containing};
 
-use super::schema::developer;
 use crate::domain::{
     ContactEmail, ContactPhone, Description, DeveloperName, DeveloperStatus, FileId, FoundedYear, Highlights,
     LegalName, Website,
 };
+use crate::schema::developer;
 
 /// A developer in the catalog.
 #[derive(Debug, Queryable, Selectable, Serialize, ToSchema)]

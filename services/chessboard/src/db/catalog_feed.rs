@@ -10,12 +10,12 @@ use service::list;
 use time::OffsetDateTime;
 
 use super::catalog_object::visible;
-use super::schema::property_object;
 use crate::domain::feed::{FEED_FORMAT_VERSION, OfferProject, PublicOffer};
 use crate::domain::{
     BuildingFacts, ContactPhone, DeveloperName, ObjectFacts, ObjectKind, ObjectStatus, PropertyObjectId,
     Website,
 };
+use crate::schema::property_object;
 
 /// Number of objects that one statement reads.
 pub const PAGE_SIZE: u16 = 500;

@@ -15,12 +15,12 @@ use time::OffsetDateTime;
 use utoipa::ToSchema;
 use values::{Currency, Money};
 
-use super::schema::{building, developer, project, property_object};
 use crate::domain::{
     AreaBound, BuildingId, BuildingName, DeveloperStatus, Finishing, FloorBound, GridItem, ObjectFacts,
     ObjectKind, ObjectStatus, PriceBound, ProjectId, ProjectName, ProjectStatus, PropertyObjectId,
     RoomCategory,
 };
+use crate::schema::{building, developer, project, property_object};
 
 /// The sort keys of the object search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, EnumString, VariantNames)]

@@ -7,8 +7,8 @@ use diesel::prelude::*;
 use diesel::upsert::excluded;
 use diesel_async::RunQueryDsl;
 
-use super::schema::deal_claim;
 use crate::domain::{Claim, Hold, PropertyObjectId};
+use crate::schema::deal_claim;
 
 /// Replaces the claim of a deal if the new one is newer.
 ///

@@ -5,8 +5,8 @@ use auth::CompanyId;
 use diesel::prelude::*;
 use diesel_async::RunQueryDsl;
 
-use super::schema::company;
 use crate::domain::Company;
+use crate::schema::company;
 
 pub async fn find(tx: &mut Tx, id: CompanyId) -> Result<Option<Company>, ::db::Error> {
     let row = company::table.find(id).select(Company::as_select());

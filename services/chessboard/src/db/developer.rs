@@ -14,9 +14,9 @@ use strum::{EnumString, VariantNames};
 use uuid::Uuid;
 use values::Private;
 
-use super::schema::{developer, lost_developer, project};
 use crate::domain::{Developer, DeveloperStatus, ExternalDeveloperId, ProjectStatus, SyncSource};
 use crate::error::{CONFLICT, DEVELOPER_ALREADY_EXISTS, DEVELOPER_TALENT_DUPLICATE, Error};
+use crate::schema::{developer, lost_developer, project};
 
 /// The sort keys of the administrator's list.
 #[derive(Clone, Copy, Debug, EnumString, VariantNames)]

@@ -5,8 +5,8 @@ use auth::CompanyId;
 use diesel::prelude::*;
 use diesel_async::RunQueryDsl;
 
-use super::schema::{developer, external_profile};
 use crate::domain::{ExternalDeveloperId, ExternalProfile};
+use crate::schema::{developer, external_profile};
 
 /// Adds a profile to the queue, or replaces the waiting profile with the same external id at its
 /// position.

@@ -11,8 +11,8 @@ use diesel_async::RunQueryDsl;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::schema::{building, feed_building, feed_change};
 use crate::domain::{BuildingId, FeedBuildingState, FeedImportId, ObjectNumber, ProjectId, PropertyObjectId};
+use crate::schema::{building, feed_building, feed_change};
 
 values::text_enum! {
     /// The change of an object in an import.

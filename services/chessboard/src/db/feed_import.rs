@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use utoipa::ToSchema;
 
-use super::schema::{feed_chunk, feed_import};
 use crate::domain::{FeedImport, FeedImportId, FeedUploadId};
 use crate::error::{CONFLICT, Error, FEED_IMPORT_IN_PROGRESS};
+use crate::schema::{feed_chunk, feed_import};
 
 /// An element that the import ignores.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

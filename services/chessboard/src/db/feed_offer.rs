@@ -9,9 +9,9 @@ use diesel_async::RunQueryDsl;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::schema::{building, feed_offer, feed_problem, project};
 use crate::domain::feed::{FeedOffer, KnownBuilding, OfferOfBuilding};
 use crate::domain::{BuildingId, BuildingName, ExternalId, FeedImportId, ProjectId, ProjectName};
+use crate::schema::{building, feed_offer, feed_problem, project};
 
 /// An accepted offer.
 #[derive(Debug, Serialize)]

@@ -7,8 +7,8 @@ use diesel::prelude::*;
 use diesel_async::RunQueryDsl;
 use serde::{Deserialize, Serialize};
 
-use super::schema::developer_log;
 use crate::domain::{LogEntry, LogEntryId};
+use crate::schema::developer_log;
 
 /// The sort key of a log. A profile's versions grow in the order of commits.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -22,4 +22,3 @@ pub mod object_history;
 pub mod project;
 pub mod propagation;
 pub mod property_object;
-pub mod schema;

@@ -14,9 +14,9 @@ use time::OffsetDateTime;
 use values::{fold, like_containing};
 
 use super::external_id::map_taken_external_id;
-use super::schema::{building, project, property_object};
 use crate::domain::{ExternalId, Project, ProjectId, ProjectStatus};
 use crate::error::{CONFLICT, Error};
+use crate::schema::{building, project, property_object};
 
 #[diesel::declare_sql_function]
 extern "SQL" {

@@ -8,7 +8,7 @@ use diesel::sql_types::{BigInt, Nullable, Text, Uuid as SqlUuid};
 use diesel_async::RunQueryDsl;
 use uuid::Uuid;
 
-use super::schema::propagation;
+use crate::schema::propagation;
 
 values::text_enum! {
     /// The kind of the changed ancestor.

@@ -13,12 +13,12 @@ use values::Currency;
 use super::ancestors::ObjectLocation;
 use super::external_id::map_taken_external_id;
 use super::propagation::{Propagation, Scope};
-use super::schema::{building, property_object};
 use crate::domain::{
     Area, BuildingId, BuildingName, DealId, ExternalId, FileId, Finishing, Floor, ObjectKind, ObjectNumber,
     ObjectStatus, Position, ProjectId, ProjectName, PropertyObject, PropertyObjectId, Rooms, Section,
 };
 use crate::error::{Error, PROPERTY_OBJECT_NUMBER_TAKEN};
+use crate::schema::{building, property_object};
 
 /// Returns the live objects of a building in the order of a grid.
 pub async fn list_by_building(mut conn: &Conn, building: BuildingId) -> QueryResult<Vec<PropertyObject>> {

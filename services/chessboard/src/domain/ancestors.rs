@@ -5,7 +5,7 @@ use diesel::pg::Pg;
 use diesel::prelude::*;
 
 use super::{BuildingId, BuildingName, ProjectId, ProjectName};
-use crate::db::schema::property_object;
+use crate::schema::property_object;
 
 /// The part of an object's last published event that depends on its ancestors.
 #[derive(Clone, Debug, PartialEq, Eq, Queryable, Selectable)]

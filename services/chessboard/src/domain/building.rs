@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 use values::{Invalid, Text, Whole};
 
 use super::{BuildingId, Edited, ExternalId, Floor, ProjectId, Section};
-use crate::db::schema::building;
+use crate::schema::building;
 
 pub type BuildingName = Text<1, 128>;
 

@@ -5,7 +5,7 @@ use diesel::prelude::*;
 use time::OffsetDateTime;
 
 use super::{DealId, ObjectStatus, PropertyObjectId};
-use crate::db::schema::deal_claim;
+use crate::schema::deal_claim;
 
 values::text_enum! {
     /// The effect of a deal's newest event. If two events have the same version, the kind that is

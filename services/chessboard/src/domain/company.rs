@@ -5,7 +5,7 @@ use diesel::pg::Pg;
 use diesel::prelude::*;
 
 use super::{DeveloperName, LegalName};
-use crate::db::schema::company;
+use crate::schema::company;
 
 /// The consumer group of identity's company events.
 ///

@@ -14,8 +14,8 @@ use values::{Code, Email, Phone, Private, Text, WebAddress, Whole, fold, is_blan
 use super::{
     Author, Company, DeveloperField, DeveloperName, ExternalDeveloperId, FileId, Highlights, LegalName,
 };
-use crate::db::schema::{developer, external_profile};
 use crate::error::DEVELOPER_INVALID_TRANSITION;
+use crate::schema::{developer, external_profile};
 
 pub type Description = Text<0, 4000>;
 pub type Website = WebAddress<256>;

@@ -9,8 +9,8 @@ use time::OffsetDateTime;
 use values::Code;
 
 use super::{BuildingId, FeedImportId, FeedUploadId};
-use crate::db::schema::feed_import;
 use crate::error::{CONFLICT, FEED_IMPORT_INVALID_TRANSITION, FEED_UPLOADS_LIMIT_EXCEEDED};
+use crate::schema::feed_import;
 
 values::text_enum! {
     /// The state of an import.

@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 
 use super::author::{ActorKind, Author};
 use super::{Developer, DeveloperField, DeveloperStatus, LogEntryId, SyncSource};
-use crate::db::schema::developer_log;
+use crate::schema::developer_log;
 
 values::text_enum! {
     /// The kind of a change in the log.

@@ -18,8 +18,8 @@ use utoipa::{PartialSchema, ToSchema};
 use values::{Code, Invalid, Number, Text, fold, read_number};
 
 use super::{Edited, ExternalId, FileId, ProjectId};
-use crate::db::schema::project;
 use crate::error::{PROJECT_DEVELOPER_NOT_PUBLISHED, PROJECT_INVALID_TRANSITION};
+use crate::schema::project;
 
 pub type ProjectName = Text<1, 256>;
 pub type ProjectDescription = Text<0, 4000>;

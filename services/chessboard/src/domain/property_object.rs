@@ -12,7 +12,7 @@ use super::{
     Ancestors, BuildingId, DealId, Edit, ExternalId, FileId, Floor, GridEntry, GridItem, Hold, ObjectStatus,
     Position, ProjectId, PropertyObjectId, PublishedState, Section,
 };
-use crate::db::schema::property_object;
+use crate::schema::property_object;
 
 pub type ObjectNumber = Text<1, 32>;
 pub type Rooms = Whole<1, 20>;

@@ -6,8 +6,8 @@ use diesel::dsl::exists;
 use diesel::prelude::*;
 use diesel_async::RunQueryDsl;
 
-use super::schema::{active_employee, company};
 use crate::domain::{CompanyKind, CompanyStatus};
+use crate::schema::{active_employee, company};
 
 /// Stores the company of an active employee. `None` deletes the row of a user who has no active
 /// employment any more.

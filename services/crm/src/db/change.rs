@@ -9,12 +9,12 @@ use futures_util::future::{join, join3, join4};
 use time::OffsetDateTime;
 use values::{Currency, Private, fold};
 
-use super::schema::{booking, deal, stage, status_override, step, timeline};
 use crate::domain::{
     Author, Booking, Change, CreationRequest, Deal, DealId, FreeText, NoteAudience, OverrideId, Role, StepId,
     TimelineEntry, TimelineKind, TimelineRow, TimelineRowId,
 };
 use crate::error::{DEAL_CONFLICT, Error};
+use crate::schema::{booking, deal, stage, status_override, step, timeline};
 
 /// Inserts a new deal. Returns false if an earlier request with this id created a deal.
 ///

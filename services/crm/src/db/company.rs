@@ -5,8 +5,8 @@ use diesel::prelude::*;
 use diesel::upsert::excluded;
 use diesel_async::RunQueryDsl;
 
-use super::schema::company;
 use crate::domain::Company;
+use crate::schema::company;
 
 /// Stores a company unless the stored version is at least as high.
 pub async fn upsert(tx: &mut Tx, new: &Company) -> Result<(), ::db::Error> {

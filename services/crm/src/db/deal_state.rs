@@ -12,11 +12,11 @@ use time::OffsetDateTime;
 use values::{Currency, Money};
 
 use super::active_employee::is_active_agent;
-use super::schema::{booking, company, deal, property_object, step};
 use crate::domain::{
     Booking, CompanyKind, CreationRequest, Deal, DealId, DealState, ObjectState, OfferedObject,
     PropertyObject, PropertyObjectId, Step,
 };
+use crate::schema::{booking, company, deal, property_object, step};
 
 /// The predicate of the index of Active bookings.
 ///

@@ -11,11 +11,11 @@ use serde::Serialize;
 use time::OffsetDateTime;
 use utoipa::ToSchema;
 
-use super::schema::deal;
 use crate::domain::{
     Amount, ContractNumber, ContractType, DealCard, DealId, FreeText, PaymentMethod, PropertyObjectId,
     PublishedName, SelectionId, StepId, StepName,
 };
+use crate::schema::deal;
 
 /// A deal in a list or on the board.
 #[derive(Debug, QueryableByName, Serialize, ToSchema)]

@@ -5,8 +5,8 @@ use auth::CompanyId;
 use diesel::prelude::*;
 use diesel_async::RunQueryDsl;
 
-use super::schema::developer;
 use crate::domain::PublishedName;
+use crate::schema::developer;
 
 /// Stores the name of a developer unless the stored version is at least as high.
 ///

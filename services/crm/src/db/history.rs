@@ -9,8 +9,8 @@ use diesel_async::RunQueryDsl;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::schema::{booking, deal};
 use crate::domain::{Amount, Booking, Deal, DealId, DealStatus, StepId};
+use crate::schema::{booking, deal};
 
 /// A creation or a change of step, status or agent, with the agent and amount after it.
 #[derive(QueryableByName)]

@@ -12,7 +12,6 @@ pub mod developer;
 pub mod history;
 pub mod property_object;
 pub mod saved_view;
-pub mod schema;
 pub mod stage_page;
 pub mod status_override;
 pub mod step;

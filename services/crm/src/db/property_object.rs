@@ -6,8 +6,8 @@ use diesel::upsert::excluded;
 use diesel_async::RunQueryDsl;
 use values::fold;
 
-use super::schema::property_object;
 use crate::domain::PropertyObject;
+use crate::schema::property_object;
 
 /// Stores an object unless the stored version is at least as high.
 pub async fn upsert(tx: &mut Tx, new: &PropertyObject) -> Result<(), ::db::Error> {

@@ -8,8 +8,8 @@ use diesel::sql_types::Text;
 use diesel_async::RunQueryDsl;
 use time::OffsetDateTime;
 
-use super::schema::saved_view;
 use crate::domain::{SavedView, SavedViewId, ViewContent, ViewOwner};
+use crate::schema::saved_view;
 
 /// Selects the views of an owner.
 #[diesel::dsl::auto_type(no_type_alias)]

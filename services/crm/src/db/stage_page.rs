@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use utoipa::ToSchema;
 
-use super::schema::{stage, step};
 use crate::domain::{DealId, DealStatus, StepGroup, StepId, StepName};
+use crate::schema::{stage, step};
 
 /// The content of a cursor: the deal, and the version that opened the last stage of the page.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]

@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use utoipa::ToSchema;
 
-use super::schema::status_override;
 use crate::domain::{DealId, DealStatus, FreeText, OverrideId, PublishedName};
+use crate::schema::status_override;
 
 /// An override in the register.
 #[derive(Debug, QueryableByName, Serialize, ToSchema)]

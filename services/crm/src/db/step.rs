@@ -12,9 +12,9 @@ use serde::Serialize;
 use time::OffsetDateTime;
 use utoipa::ToSchema;
 
-use super::schema::{developer, pipeline_log, step};
 use crate::domain::{PipelineEditor, PublishedName, Replacement, Step, StepGroup, StepId, StepName};
 use crate::error::{Error, PIPELINE_CONFLICT};
+use crate::schema::{developer, pipeline_log, step};
 
 /// The pipeline of a developer.
 #[derive(Serialize, ToSchema)]

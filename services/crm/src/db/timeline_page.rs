@@ -9,8 +9,8 @@ use diesel::result::Error::DeserializationError;
 use diesel_async::RunQueryDsl;
 use serde::{Deserialize, Serialize};
 
-use super::schema::timeline;
 use crate::domain::{DealId, NoteAudience, TimelineKind, TimelineRow};
+use crate::schema::timeline;
 
 /// The content of a cursor: the deal, and the position of the last row of the page.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]

@@ -6,7 +6,7 @@ use time::{Duration, OffsetDateTime};
 use values::Invalid;
 
 use super::{BookingId, Deal, DealId, PropertyObjectId, StepGroup};
-use crate::db::schema::booking;
+use crate::schema::booking;
 
 /// The longest time from a request to the expiry of its booking.
 pub const MAX_BOOKING_TERM: Duration = Duration::days(90);

@@ -6,7 +6,7 @@ use diesel::prelude::*;
 use values::{Currency, Money, Text};
 
 use super::PropertyObjectId;
-use crate::db::schema::{company, property_object};
+use crate::schema::{company, property_object};
 
 /// The name of a developer, project, building or object, as its owner publishes it.
 pub type PublishedName = Text<0, 512>;

@@ -10,7 +10,7 @@ use utoipa::openapi::schema::ObjectBuilder;
 use values::{Checked, Currency, Invalid, Private, Prose, Rule, Text, Whole};
 
 use super::{DealId, PropertyObjectId, SelectionId, StepId};
-use crate::db::schema::deal;
+use crate::schema::deal;
 
 /// A reason, a comment or a note. A person wrote it, so logs never show it.
 pub type FreeText = Private<Prose<1, 2000>>;

@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 use values::Prose;
 
 use super::{Role, StepGroup, StepId};
-use crate::db::schema::step;
+use crate::schema::step;
 
 /// The trimmed name of a step.
 pub type StepName = Prose<1, 100>;

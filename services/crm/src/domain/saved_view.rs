@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 use values::{Private, Prose, Text};
 
 use super::SavedViewId;
-use crate::db::schema::saved_view;
+use crate::schema::saved_view;
 
 /// The maximum number of views of one user on platform routes. The same maximum applies to each
 /// company of the user on company routes.

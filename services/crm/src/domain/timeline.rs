@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 use values::Private;
 
 use super::{BookingId, DealId, DealStatus, FreeText, RegistryRecordNumber, Role, StepId, TimelineRowId};
-use crate::db::schema::timeline;
+use crate::schema::timeline;
 
 values::text_enum! {
     /// The kind of a row. The rows of one change have this order.

@@ -6,8 +6,8 @@ use diesel::sql_types::{Text, Uuid as SqlUuid};
 use diesel_async::RunQueryDsl;
 use uuid::Uuid;
 
-use super::schema::access_revocation;
 use crate::domain::{AccessRevocation, RevokedSubject, SubjectKind};
+use crate::schema::access_revocation;
 
 const UPSERT: &str = "\
     insert into access_revocation (subject_id, subject_kind, not_before) values ($1, $2, clock_timestamp()) \

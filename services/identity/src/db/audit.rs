@@ -13,8 +13,8 @@ use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
 use values::Private;
 
-use super::schema::audit_entry;
 use crate::domain::{AuditAction, AuditEntry, AuditEntryId, EmployeeStatus, SubjectId};
+use crate::schema::audit_entry;
 
 /// The content of a cursor: the last entry of a page, and the snapshot of the walk.
 #[derive(Clone, Debug, Serialize, Deserialize)]

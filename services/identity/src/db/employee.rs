@@ -10,9 +10,9 @@ use diesel_async::RunQueryDsl;
 use service::list;
 use strum::{EnumString, VariantNames};
 
-use super::schema::{employee, employee_role, employee_with_roles};
 use crate::domain::{Employee, EmployeeStatus, FoldedQuery, RoleId};
 use crate::error::{CONFLICT, EMAIL_TAKEN, Error, USER_ALREADY_EMPLOYED};
+use crate::schema::{employee, employee_role, employee_with_roles};
 
 /// Sort key of a list of employees.
 #[derive(Clone, Copy, Debug, EnumString, VariantNames)]

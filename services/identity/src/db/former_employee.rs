@@ -8,7 +8,7 @@ use diesel::upsert::excluded;
 use diesel_async::RunQueryDsl;
 use time::OffsetDateTime;
 
-use super::schema::former_employee;
+use crate::schema::former_employee;
 
 /// Records that a user left a company.
 pub async fn record(

@@ -12,9 +12,9 @@ use strum::{EnumString, VariantNames};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::schema::machine_account;
 use crate::domain::{MachineAccount, MachineAccountStatus};
 use crate::error::{CONFLICT, Error};
+use crate::schema::machine_account;
 
 /// Sort key of a list of machine accounts.
 #[derive(Clone, Copy, Debug, EnumString, VariantNames)]

@@ -7,5 +7,4 @@ pub mod employment;
 pub mod former_employee;
 pub mod machine_account;
 pub mod role;
-pub mod schema;
 pub mod tenant;

@@ -8,8 +8,8 @@ use diesel::sql_types::{Array, Bool, Text, Uuid as SqlUuid};
 use diesel_async::{RunQueryDsl, SimpleAsyncConnection};
 use time::OffsetDateTime;
 
-use super::schema::{employee_role, role};
 use crate::domain::{Employee, MANAGE_EMPLOYEE_ROLES, Role, RoleAssignment, RoleId, TenantType};
+use crate::schema::{employee_role, role};
 
 /// Returns all roles, or the roles for companies of a type, sorted by id.
 pub async fn list(conn: &mut Conn, kind: Option<TenantType>) -> Result<Vec<Role>, ::db::Error> {

@@ -14,9 +14,9 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 use values::Private;
 
-use super::schema::tenant;
 use crate::domain::{FoldedQuery, Tenant, TenantReference, TenantStatus, TenantType};
 use crate::error::{CONFLICT, Error, TAX_NUMBER_TAKEN};
+use crate::schema::tenant;
 
 /// Sort key of a search.
 #[derive(Clone, Copy, Debug, EnumString, VariantNames)]

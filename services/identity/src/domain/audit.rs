@@ -11,7 +11,7 @@ use super::{
     AuditEntryId, ChangedField, Employee, EmployeeStatus, MachineAccount, MachineAccountName,
     MachineAccountStatus, Reason, Role, RoleId, SubjectId, Tenant, TenantStatus,
 };
-use crate::db::schema::audit_entry;
+use crate::schema::audit_entry;
 
 values::text_enum! {
     /// Change that an entry records.

@@ -9,8 +9,8 @@ use utoipa::ToSchema;
 use values::{Code, Line, Private, TrimmedEmail, fold, fold_case};
 
 use super::ChangedField;
-use crate::db::schema::employee_with_roles;
 use crate::error::EMPLOYEE_INVALID_TRANSITION;
+use crate::schema::employee_with_roles;
 
 pub type PersonName = Private<Line<1, 256>>;
 /// A contact address, not a login.

@@ -9,8 +9,8 @@ use utoipa::ToSchema;
 use values::{Code, Line, List, Private};
 
 use super::RoleId;
-use crate::db::schema::machine_account;
 use crate::error::MACHINE_ACCOUNT_REVOKED;
+use crate::schema::machine_account;
 
 pub type MachineAccountName = Line<1, 256>;
 /// Ids of the roles in a request. The maximum is above the number of roles that a company can use.

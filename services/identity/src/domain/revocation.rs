@@ -6,7 +6,7 @@ use diesel::prelude::*;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use crate::db::schema::access_revocation;
+use crate::schema::access_revocation;
 
 values::text_enum! {
     /// Kind of the subject of a revocation.

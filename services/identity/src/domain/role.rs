@@ -6,7 +6,7 @@ use diesel::prelude::*;
 use time::OffsetDateTime;
 
 use super::{RoleId, TenantType};
-use crate::db::schema::{employee_role, role};
+use crate::schema::{employee_role, role};
 
 /// Permission that makes a role an administrator role.
 pub const MANAGE_EMPLOYEE_ROLES: &str = "identity.employee-roles.manage";

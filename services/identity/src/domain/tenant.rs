@@ -10,8 +10,8 @@ use utoipa::openapi::schema::ObjectBuilder;
 use values::{Checked, Code, Invalid, Line, Lines, Private, Rule, fold};
 
 use super::ChangedField;
-use crate::db::schema::tenant;
 use crate::error::{OWN_TENANT, TENANT_ARCHIVED, TENANT_INVALID_TRANSITION, TENANT_NOT_ACTIVE};
+use crate::schema::tenant;
 
 pub type TenantName = Line<1, 256>;
 pub type LegalName = Line<1, 512>;

@@ -8,8 +8,8 @@ use diesel::prelude::*;
 use diesel_async::RunQueryDsl;
 use time::OffsetDateTime;
 
-use super::schema::{chat, member};
 use crate::domain::{Chat, ChatId, ChatKind, DealId, DealStatus, PropertyObjectId};
+use crate::schema::{chat, member};
 
 #[derive(Queryable, Selectable)]
 #[diesel(table_name = chat, check_for_backend(Pg))]

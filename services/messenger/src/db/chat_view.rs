@@ -17,10 +17,10 @@ use strum::{EnumString, VariantNames};
 use time::OffsetDateTime;
 use utoipa::ToSchema;
 
-use super::schema::{chat, conference, member};
 use crate::domain::{
     ChatId, ChatKind, ConferenceId, DealId, Member, Message, MessageId, PropertyObjectId, Role,
 };
+use crate::schema::{chat, conference, member};
 
 /// A chat as one user sees it. A supervisor who is not a member sees no content.
 #[derive(Clone, Debug, Serialize, ToSchema)]

@@ -10,8 +10,8 @@ use service::list;
 use strum::{EnumString, VariantNames};
 use time::OffsetDateTime;
 
-use super::schema::conference;
 use crate::domain::{ChatId, Conference, ConferenceId, ConferenceStatus};
+use crate::schema::conference;
 
 /// The sort keys of a list of conferences.
 #[derive(Clone, Copy, Debug, EnumString, VariantNames)]

@@ -6,8 +6,8 @@ use diesel::prelude::*;
 use diesel_async::RunQueryDsl;
 use time::OffsetDateTime;
 
-use super::schema::conference_log;
 use crate::domain::{ConferenceChange, ConferenceId};
+use crate::schema::conference_log;
 
 /// Adds a change of a conference that `by` made and that concerns `user`.
 pub async fn insert(

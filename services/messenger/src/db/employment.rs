@@ -9,8 +9,8 @@ use diesel_async::RunQueryDsl;
 use messaging::EntityLock;
 use time::{Duration, OffsetDateTime};
 
-use super::schema::{chat, company, departure, employment, member};
 use crate::domain::{ChatId, EMPLOYMENT_CONSUMER_GROUP, Employments, Role};
+use crate::schema::{chat, company, departure, employment, member};
 
 /// The greatest difference between the clocks of two services that a comparison of their times
 /// tolerates.

@@ -8,8 +8,8 @@ use diesel::upsert::excluded;
 use diesel_async::RunQueryDsl;
 use time::OffsetDateTime;
 
-use super::schema::member;
 use crate::domain::{ChatId, Member};
+use crate::schema::member;
 
 /// Returns the members in the order of `joined_at`, and the time of the database's clock.
 pub async fn load_with_clock(tx: &mut Tx, id: ChatId) -> Result<(Vec<Member>, OffsetDateTime), ::db::Error> {

@@ -7,8 +7,8 @@ use diesel::sql_types::{Array, BigInt, Json as SqlJson, Nullable, Text, Timestam
 use diesel_async::RunQueryDsl;
 use values::Private;
 
-use super::schema::message;
 use crate::domain::{ChatId, ClientMessageId, Message, MessageId};
+use crate::schema::message;
 
 /// The part of a chat that a page lists.
 #[derive(Clone, Copy, Debug)]

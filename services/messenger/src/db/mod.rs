@@ -9,7 +9,6 @@ pub mod employment;
 pub mod member;
 pub mod message;
 pub mod report;
-pub mod schema;
 pub mod sender;
 pub mod stream;
 pub mod webhook;

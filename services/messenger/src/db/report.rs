@@ -11,8 +11,8 @@ use strum::{EnumString, VariantNames};
 use time::OffsetDateTime;
 use values::Private;
 
-use super::schema::{report, report_reading};
 use crate::domain::{ChatId, Report, ReportId, ReportStatus};
+use crate::schema::{report, report_reading};
 
 /// The sort keys of a list of reports.
 #[derive(Clone, Copy, Debug, EnumString, VariantNames)]

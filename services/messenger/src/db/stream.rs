@@ -10,8 +10,8 @@ use diesel::sql_types::{Array, BigInt, Bool, Double, Integer, Nullable, Text, Uu
 use diesel_async::RunQueryDsl;
 use uuid::Uuid;
 
-use super::schema::member;
 use crate::domain::{ChatId, StreamEvent, StreamEventKind};
+use crate::schema::member;
 
 /// Wakes the streams of users after a commit that appended events for them. The keys of the signal
 /// are the ids of the users.

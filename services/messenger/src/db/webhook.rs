@@ -8,7 +8,7 @@ use diesel::sql_types::{BigInt, Double};
 use diesel_async::RunQueryDsl;
 use time::OffsetDateTime;
 
-use super::schema::webhook;
+use crate::schema::webhook;
 
 /// Records a webhook. Returns false if it was received before.
 ///

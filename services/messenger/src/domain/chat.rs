@@ -10,8 +10,8 @@ use values::Code;
 
 use super::limits::MAX_MEMBERS;
 use super::{ChatId, DealId, DealStatus, PropertyObjectId, StatusCard};
-use crate::db::schema::member;
 use crate::error::{CHAT_BLOCKED, CHAT_CLOSED, CHAT_LEFT, CHAT_NOT_DIRECT};
+use crate::schema::member;
 
 /// The consumer group that follows CRM's deals.
 pub const DEAL_CONSUMER_GROUP: &str = "messenger.crm";

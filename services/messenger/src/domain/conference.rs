@@ -15,8 +15,8 @@ use super::knock::Knock;
 use super::limits::MAX_INVITATIONS;
 use super::participant::{Participant, ParticipantEntry, ParticipantState};
 use super::{ChatId, ConferenceId, DealId};
-use crate::db::schema::conference;
 use crate::error::PARTICIPANT_NOT_FOUND;
+use crate::schema::conference;
 
 values::text_enum! {
     /// The status of a conference. `Ended` is final.

@@ -13,8 +13,8 @@ use utoipa::openapi::schema::ObjectBuilder;
 use values::{Checked, Invalid, Private, Rule, Text};
 
 use super::{Card, ChatId, ClientMessageId, MessageId};
-use crate::db::schema::message;
 use crate::error::{Error, FORBIDDEN, MESSAGE_DELETED, MESSAGE_LOCKED};
+use crate::schema::message;
 
 /// The text of a message, stored exactly as the client sent it.
 pub type MessageText = Checked<MessageTextRule>;

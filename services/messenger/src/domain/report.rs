@@ -9,8 +9,8 @@ use utoipa::ToSchema;
 use values::{Code, Private, Text};
 
 use super::{ChatId, ReportId};
-use crate::db::schema::report;
 use crate::error::{FORBIDDEN, REPORT_DECIDED};
+use crate::schema::report;
 
 /// The reporter's own words, which logs never show.
 pub type ReportComment = Private<Text<1, 1000>>;

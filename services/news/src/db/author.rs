@@ -5,8 +5,8 @@ use auth::UserId;
 use diesel::prelude::*;
 use diesel_async::RunQueryDsl;
 
-use super::schema::author;
 use crate::domain::AuthorId;
+use crate::schema::author;
 
 /// Returns the public id of a user, and locks the user's row until the transaction ends. The first
 /// call for a user generates the id.

@@ -11,8 +11,8 @@ use service::list;
 use time::OffsetDateTime;
 
 use super::feed::{FeedFilter, FeedSort, PostSummary, rank_expression};
-use super::schema::post;
 use crate::domain::{EditablePosts, PostStatus};
+use crate::schema::post;
 
 /// The filter of a list of an editor.
 pub struct EditorFilter {

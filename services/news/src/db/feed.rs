@@ -21,11 +21,11 @@ use strum::{EnumString, VariantNames};
 use time::OffsetDateTime;
 use utoipa::ToSchema;
 
-use super::schema::{post, post_search, post_search_count};
 use crate::domain::{
     AuthorId, FileId, Post, PostId, PostStatus, ScheduleFailure, Summary, Tag, Title, label_text,
     search_text, search_words, tag_key,
 };
+use crate::schema::{post, post_search, post_search_count};
 
 /// A post of a list, without its blocks.
 #[derive(Debug, Queryable, Selectable, Serialize, ToSchema)]

@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use utoipa::ToSchema;
 
-use super::schema::post_log;
 use crate::domain::{PostId, PostLogKind};
+use crate::schema::post_log;
 
 /// An immutable log entry.
 #[derive(Debug, Queryable, Selectable, Serialize, ToSchema)]

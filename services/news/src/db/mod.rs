@@ -7,5 +7,4 @@ pub mod log;
 pub mod post;
 pub mod revision;
 pub mod schedule;
-mod schema;
 pub mod snapshot;

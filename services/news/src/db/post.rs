@@ -10,12 +10,12 @@ use diesel_async::RunQueryDsl;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::schema::{author, post, words_of};
 use crate::domain::{
     AuthorId, Block, FileId, GalleryImage, Post, PostId, PostStatus, Schedule, ScheduleFailure, Summary, Tag,
     Title, label_text, search_text, search_words, tag_key,
 };
 use crate::error::{CONFLICT, Error};
+use crate::schema::{author, post, words_of};
 
 /// Largest size of blocks that a lookup reads, in bytes. A larger one would delay the lookups
 /// behind it.

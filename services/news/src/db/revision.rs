@@ -16,8 +16,8 @@ use time::OffsetDateTime;
 use utoipa::ToSchema;
 
 use super::log::LogKey;
-use super::schema::{author, kept_revision};
 use crate::domain::{AuthorId, Block, PostId};
+use crate::schema::{author, kept_revision};
 
 /// Size of blocks, in bytes, above which the connection that carried them is closed. A pooled
 /// connection keeps its buffers.

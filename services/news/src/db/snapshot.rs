@@ -10,8 +10,8 @@ use diesel::sql_types::{Array, Nullable, Text, Timestamptz, Uuid as SqlUuid};
 use diesel_async::RunQueryDsl;
 use time::OffsetDateTime;
 
-use super::schema::{snapshot_claim, snapshot_detach};
 use crate::domain::{EditId, PostId, SelectionId, SnapshotId};
+use crate::schema::{snapshot_claim, snapshot_detach};
 
 /// The record that an edit is about to take a snapshot.
 #[derive(Clone, Debug, Queryable, Selectable)]

@@ -8,8 +8,8 @@ use diesel::sql_types::{Array, Uuid as SqlUuid};
 use diesel_async::RunQueryDsl;
 use values::{Currency, Money};
 
-use super::schema::{added_object, property_object};
 use crate::domain::{AddedObject, Item, PropertyObjectId, SelectionId, ShownObject};
+use crate::schema::{added_object, property_object};
 
 const RECORD: &str = "\
     insert into added_object (selection_id, property_object_id, status, amount_minor, currency) \

@@ -9,8 +9,9 @@ use serde::Serialize;
 use time::OffsetDateTime;
 use utoipa::ToSchema;
 
-use super::schema::{collaborator, selection};
 use crate::domain::SelectionId;
+use crate::schema::collaborator;
+use crate::schema::{collaborator, selection};
 
 /// A person whom the owner lets edit a selection.
 #[derive(Debug, Queryable, Selectable, Serialize, ToSchema)]

@@ -11,8 +11,8 @@ use strum::{EnumString, VariantNames};
 use time::OffsetDateTime;
 use utoipa::ToSchema;
 
-use super::schema::favorite;
 use crate::domain::PropertyObjectId;
+use crate::schema::favorite;
 
 /// A property object that a user marked.
 #[derive(Debug, Queryable, Selectable, Serialize, ToSchema)]

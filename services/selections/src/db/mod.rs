@@ -6,6 +6,5 @@ pub mod favorite;
 pub mod opening;
 pub mod owner;
 pub mod property_object;
-mod schema;
 pub mod selection;
 pub mod snapshot;

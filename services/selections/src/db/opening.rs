@@ -8,8 +8,8 @@ use serde::Serialize;
 use time::OffsetDateTime;
 use utoipa::ToSchema;
 
-use super::schema::opening;
 use crate::domain::SelectionId;
+use crate::schema::opening;
 
 /// Number and last time of the openings of a selection by its code.
 #[derive(Clone, Copy, Debug, Default, Queryable, Selectable, Serialize, ToSchema)]

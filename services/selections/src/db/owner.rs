@@ -9,8 +9,8 @@ use diesel::query_dsl::methods::FilterDsl;
 use diesel::upsert::excluded;
 use diesel_async::RunQueryDsl;
 
-use super::schema::owner;
 use crate::domain::{MAX_FAVORITES, MAX_SELECTIONS};
+use crate::schema::owner;
 
 /// Increments the number of selections. Returns false at the limit (INV-SEL-007).
 pub async fn reserve_selection(tx: &mut Tx, user_id: UserId) -> Result<bool, ::db::Error> {

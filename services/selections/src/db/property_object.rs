@@ -7,8 +7,8 @@ use diesel::prelude::*;
 use diesel::upsert::excluded;
 use diesel_async::RunQueryDsl;
 
-use super::schema::property_object;
 use crate::domain::{ObjectCard, PropertyObjectId, ShownObject};
+use crate::schema::property_object;
 
 /// Stores the data of an object if `version` is above the stored one.
 pub async fn upsert(

@@ -14,9 +14,9 @@ use strum::{EnumString, VariantNames};
 use time::OffsetDateTime;
 use utoipa::ToSchema;
 
-use super::schema::{collaborator, selection};
 use crate::domain::{CardItem, Description, Item, Link, PublicCode, Selection, SelectionId, Title};
 use crate::error::{CONFLICT, Error};
+use crate::schema::{collaborator, selection};
 
 /// The row of a selection, which is also the response to its owner and to crm.
 #[derive(Debug, Queryable, Selectable, Insertable, Serialize, ToSchema)]

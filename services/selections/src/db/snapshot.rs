@@ -8,10 +8,10 @@ use serde::Serialize;
 use time::OffsetDateTime;
 use utoipa::ToSchema;
 
-use super::schema::snapshot;
 use crate::domain::{
     Description, DetachReason, PostId, PublicCode, Selection, SelectionId, SnapshotId, SnapshotItem, Title,
 };
+use crate::schema::snapshot;
 
 /// Status of a snapshot. Detached is final.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]

@@ -11,11 +11,11 @@ use time::format_description::well_known::Rfc3339;
 use values::Whole;
 
 use super::NAMESPACE;
-use crate::db::schema::project;
 use crate::domain::{
     Address, BuildingFacts, BuildingState, City, ContactPhone, DeveloperName, Finishing, Latitude, Longitude,
     ObjectFacts, ObjectKind, ProjectName, PropertyObjectId, Website,
 };
+use crate::schema::project;
 
 /// Version of the exported format, which is part of the entity tag. Raise it with each change of
 /// the written elements. Otherwise portals keep the old feed.
