@@ -6,8 +6,9 @@ use messaging::{Failure, Handler, Message};
 use serde::Deserialize;
 use values::Whole;
 
-use crate::domain::{COMPANY_GROUP, Company, CompanyStatus, CompanyType, DeveloperName, LegalName};
+use crate::domain::{Company, CompanyStatus, CompanyType, DeveloperName, LegalName};
 use crate::ops;
+use crate::ops::company_lock::COMPANY_GROUP;
 
 pub struct Companies;
 

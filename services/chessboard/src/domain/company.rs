@@ -7,11 +7,6 @@ use diesel::prelude::*;
 use super::{DeveloperName, LegalName};
 use crate::schema::company;
 
-/// The consumer group of identity's company events.
-///
-/// The per-company lock uses the group as its namespace, see `ops::company_lock::acquire_lock`.
-pub const COMPANY_GROUP: &str = "chessboard.identity";
-
 values::text_enum! {
     /// The type of a company in identity.
     pub enum CompanyType {

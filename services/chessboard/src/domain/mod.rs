@@ -37,7 +37,7 @@ pub use building::{Building, BuildingFacts, BuildingName, BuildingState, MAX_BUI
 pub use catalog::{AreaBound, BoundingBox, CatalogQuery, FloorBound, PriceBound, RoomCategory};
 pub use catalog_grid::{GridItem, GridSection, build_grid};
 pub use claim::{Claim, ClaimKind, Hold};
-pub use company::{COMPANY_GROUP, Company, CompanyStatus, CompanyType};
+pub use company::{Company, CompanyStatus, CompanyType};
 pub use developer::{
     ContactEmail, ContactPhone, Description, Developer, DeveloperStatus, ExternalProfile, FoundedYear,
     Profile, ProfileDetails, SyncSource, Transition, Website,

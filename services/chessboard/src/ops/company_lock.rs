@@ -6,7 +6,8 @@ use ::db::Tx;
 use auth::CompanyId;
 use messaging::EntityLock;
 
-use crate::domain::COMPANY_GROUP;
+/// The consumer group of identity's company events, which is the namespace of the lock.
+pub const COMPANY_GROUP: &str = "chessboard.identity";
 
 /// Locks companies until the transaction ends, in ascending order of their ids, so that two
 /// transactions that lock the same companies cannot deadlock.

@@ -3,7 +3,7 @@
 pub mod building;
 pub mod claim;
 pub mod company;
-mod company_lock;
+pub mod company_lock;
 pub mod developer;
 mod developer_store;
 pub mod external_profile;

@@ -6,7 +6,7 @@ use messaging::{EntityLock, Failure, Handler, Message};
 use serde::Deserialize;
 use values::{Moment, Whole};
 
-use crate::domain::{DEAL_CONSUMER_GROUP, Deal, DealId, DealStatus, PropertyObjectId, StatusCard};
+use crate::domain::{Deal, DealId, DealStatus, PropertyObjectId, StatusCard};
 use crate::ops;
 use crate::ops::deal::DealChange;
 
@@ -59,7 +59,7 @@ impl From<DealStageChanged> for DealChange {
 }
 
 impl Handler for Deals {
-    const GROUP: &'static str = DEAL_CONSUMER_GROUP;
+    const GROUP: &'static str = "messenger.crm";
     const TOPICS: &'static [&'static str] = &[DEAL_CREATED, DEAL_STAGE_CHANGED];
     // Messages of different deals lock the stream of the same user, so two batches could deadlock.
     const MAX_BATCH: usize = 1;

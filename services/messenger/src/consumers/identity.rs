@@ -6,7 +6,7 @@ use messaging::{Failure, Handler, Message};
 use serde::Deserialize;
 use values::Moment;
 
-use crate::domain::EMPLOYMENT_CONSUMER_GROUP;
+use crate::db::employment::CONSUMER_GROUP;
 use crate::ops;
 
 const COMPANY_UPSERTED: &str = "platform.identity.company-upserted.v1";
@@ -38,7 +38,7 @@ struct EmployeeStatusChanged {
 }
 
 impl Handler for Identity {
-    const GROUP: &'static str = EMPLOYMENT_CONSUMER_GROUP;
+    const GROUP: &'static str = CONSUMER_GROUP;
     const TOPICS: &'static [&'static str] = &[COMPANY_UPSERTED, EMPLOYEE_STATUS_CHANGED];
     const STATE_TOPICS: &'static [&'static str] = &[COMPANY_UPSERTED];
     // Messages about a company and its employees lock the same jobs, so two batches could deadlock.

@@ -6,7 +6,7 @@ mod identity;
 use messaging::Subscription;
 use service::access_revocations;
 
-use crm::Deals;
+pub use crm::Deals;
 use identity::Identity;
 
 pub const ALL: &[Subscription] =

@@ -9,8 +9,12 @@ use diesel_async::RunQueryDsl;
 use messaging::EntityLock;
 use time::{Duration, OffsetDateTime};
 
-use crate::domain::{ChatId, EMPLOYMENT_CONSUMER_GROUP, Employments, Role};
+use crate::domain::{ChatId, Employments, Role};
 use crate::schema::{chat, company, departure, employment, member};
+
+/// The consumer group that follows identity's employments and companies. The lock of a user's
+/// employments has its name.
+pub const CONSUMER_GROUP: &str = "messenger.identity";
 
 /// The greatest difference between the clocks of two services that a comparison of their times
 /// tolerates.
@@ -22,7 +26,7 @@ const CLOCK_TOLERANCE: Duration = Duration::minutes(2);
 /// the employment waits for the addition and then removes the user. The order of locks is the chat,
 /// this lock, the streams.
 pub async fn lock(tx: &mut Tx, user: UserId) -> Result<(), ::db::Error> {
-    EntityLock::acquire(tx, EMPLOYMENT_CONSUMER_GROUP, user).await.map(drop)
+    EntityLock::acquire(tx, CONSUMER_GROUP, user).await.map(drop)
 }
 
 /// Locks the employments of a user and the states of their companies, and returns them.

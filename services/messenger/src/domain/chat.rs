@@ -13,9 +13,6 @@ use super::{ChatId, DealId, DealStatus, PropertyObjectId, StatusCard};
 use crate::error::{CHAT_BLOCKED, CHAT_CLOSED, CHAT_LEFT, CHAT_NOT_DIRECT};
 use crate::schema::member;
 
-/// The consumer group that follows CRM's deals.
-pub const DEAL_CONSUMER_GROUP: &str = "messenger.crm";
-
 /// Maximum number of members without the last seat. It is reserved for the deal's agent, who may
 /// change at any time.
 const MAX_MEMBERS_WITHOUT_AGENT: usize = MAX_MEMBERS as usize - 1;

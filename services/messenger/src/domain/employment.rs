@@ -6,9 +6,6 @@ use time::OffsetDateTime;
 
 use super::Role;
 
-/// The consumer group that follows identity's employments and companies.
-pub const EMPLOYMENT_CONSUMER_GROUP: &str = "messenger.identity";
-
 /// An employment of a user, as far as this service knows it.
 #[derive(Clone, Copy, Debug, Queryable)]
 pub struct Employment {

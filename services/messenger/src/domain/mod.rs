@@ -16,10 +16,10 @@ mod stream_event;
 
 pub use access::{ModerateDirectChats, SuperviseChats, Viewer, moderator_reach};
 pub use card::{Card, ConferenceCard, DealStatus, MemberCard, StatusCard};
-pub use chat::{AgentChange, Chat, ChatKind, DEAL_CONSUMER_GROUP, Deal, Member, Role};
+pub use chat::{AgentChange, Chat, ChatKind, Deal, Member, Role};
 pub use conference::{Conference, ConferenceStatus, DealChatIds, EndReason, Media, Timing, select_invitees};
 pub use decision::{Action, MediaCommand};
-pub use employment::{EMPLOYMENT_CONSUMER_GROUP, Employments};
+pub use employment::Employments;
 pub use lobby::ConferenceChange;
 pub use message::{Message, MessageKind, PrivateText};
 pub use participant::{ConnectedParticipant, ConnectionSid, ParticipantEntry, ParticipantState};

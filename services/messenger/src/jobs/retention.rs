@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::jobs::Jobs;
-use messaging::EntityLock;
+use messaging::{EntityLock, Handler};
 use runtime::clock;
 
 use crate::app::App;
+use crate::consumers::Deals;
 use crate::db;
-use crate::domain::DEAL_CONSUMER_GROUP;
 
 /// Rows that one transaction deletes.
 const BATCH: u32 = 5_000;
@@ -40,9 +40,7 @@ pub fn add(app: Arc<App>, jobs: Jobs) -> Jobs {
             let before = clock::now() - DEFERRED_CHANGE_RETENTION;
             let delete = async || {
                 app.db
-                    .tx(async |tx| {
-                        EntityLock::delete_deferred_before(tx, DEAL_CONSUMER_GROUP, before, BATCH).await
-                    })
+                    .tx(async |tx| EntityLock::delete_deferred_before(tx, Deals::GROUP, before, BATCH).await)
                     .await
             };
             while delete().await? == BATCH as usize {
