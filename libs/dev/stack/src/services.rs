@@ -212,56 +212,65 @@ mod tests {
         own.chain(parts.flat_map(|part| members(document, part))).collect()
     }
 
-    /// The topics, the members of their payloads, with `?` if a member may be null, and the
-    /// consumers.
-    const EVENTS: &str = "
-        platform.identity.company-upserted.v1 | CompanyId Type Status Name LegalName? Version | chessboard crm messenger agent
-        platform.identity.company-suspended.v1 | CompanyId Type Status Name LegalName? Version SuspendedAt Reason? | chessboard
-        platform.identity.employee-status-changed.v1 | UserId CompanyId From? To? ByUserId At | crm messenger
-        platform.identity.employee-role-assigned.v1 | UserId CompanyId RoleId RoleCode ByUserId At |
-        platform.identity.employee-role-removed.v1 | UserId CompanyId RoleId RoleCode ByUserId At |
-        platform.identity.access-revoked.v1 | SubjectKind SubjectId NotBefore | chessboard selections crm messenger agent news
-        external.chessboard.developer-upserted.v1 | ExternalChessboardDeveloperId CompanyId Version Name LegalName? LogoFileId? FoundedYear? | chessboard
-        platform.chessboard.developer-upserted.v1 | Id Status Name LegalName? LogoFileId? FoundedYear? Highlights Version | crm agent
-        platform.chessboard.project-status-changed.v1 | ProjectId TenantId From? To? Version ChangedAt | chessboard
-        platform.chessboard.property-object-upserted.v1 | Id BuildingId ProjectId TenantId ProjectName BuildingName Number Kind Rooms? IsStudio Floor AreaTotal Finishing Price Status LayoutFileId? IsPublic UpdatedByUserId? Version | selections crm
-        platform.news.post-published.v1 | PostId TenantId? AuthorUserId AuthorCompanyId? Title Summary? CoverFileId? BlocksCount EmbedSnapshotIds PublishedAt IsFirstPublication Version |
-        platform.news.post-updated.v1 | PostId TenantId? AuthorUserId AuthorCompanyId? Title Summary? CoverFileId? Tags BlocksCount EmbedSnapshotIds PublishedAt UpdatedAt Version |
-        platform.news.post-unpublished.v1 | PostId TenantId? AuthorUserId AuthorCompanyId? PublishedAt? UnpublishedAt Version |
-        platform.news.post-archived.v1 | PostId TenantId? AuthorUserId AuthorCompanyId? PublishedAt? ArchivedAt Version |
-        platform.news.post-deleted.v1 | PostId TenantId? AuthorUserId AuthorCompanyId? PublishedAt? DeletedAt Version |
-        platform.selections.selection-created.v1 | SelectionId OwnerUserId PublicCode Title ItemsCount CreatedAt |
-        platform.selections.selection-updated.v1 | SelectionId ChangedFields ItemsCount Version UpdatedAt |
-        platform.selections.selection-item-added.v1 | SelectionId PropertyObjectId SortOrder Version |
-        platform.selections.selection-deleted.v1 | SelectionId OwnerUserId DeletedAt |
-        platform.crm.deal-created.v1 | DealId TenantId PropertyObjectId ClientUserId AgentUserId? Amount CreatedByUserId CreatedAt RowVersion | messenger agent
-        platform.crm.deal-stage-changed.v1 | DealId TenantId FromStepId ToStepId FromStepGroup ToStepGroup FromStatus ToStatus ChangedByUserId ChangedAt PropertyObjectId ClientUserId AgentUserId? CreatedByUserId Amount RowVersion PreviousRowVersion | messenger agent
-        platform.crm.deal-cancelled.v1 | DealId TenantId PropertyObjectId CancelledByUserId CancelReason CancelledAt RowVersion | chessboard agent
-        platform.crm.deal-completed.v1 | DealId TenantId PropertyObjectId AgentUserId? Amount CompletedAt RowVersion | chessboard agent
-        platform.crm.booking-created.v1 | BookingId DealId TenantId PropertyObjectId ClientUserId ExpiresAt CreatedAt RowVersion | chessboard
-        platform.crm.booking-expired.v1 | BookingId DealId TenantId PropertyObjectId ExpiredAt RowVersion | chessboard
-        platform.messenger.conference-started.v1 | ConferenceId ChatId DealId TenantId Media StartedByUserId InvitedUserIds CreatedAt |
-        platform.messenger.conference-invited.v1 | ConferenceId ChatId DealId TenantId Media InvitedUserIds ByUserId At |
-        platform.messenger.conference-host-changed.v1 | ConferenceId ChatId DealId TenantId FromUserId ToUserId At |
-        platform.messenger.conference-ended.v1 | ConferenceId ChatId DealId TenantId EndReason StartedAt? EndedAt ParticipantUserIds |
-        platform.messenger.message-sent.v1 | ChatId DealId? MessageId Sequence SenderUserId RecipientUserIds At |
-        platform.agent.accrual-changed.v1 | AccrualId AgentUserId DealId Kind From? To Amount Version ChangedByUserId? ChangedAt |
-        platform.agent.payout-status-changed.v1 | PayoutId AgentUserId From? To Net AccrualsCount Version ChangedByUserId ChangedAt |
-    ";
-
-    /// Returns the words of one column of [`EVENTS`] by topic.
-    fn table_column(column: usize) -> BTreeMap<String, BTreeSet<String>> {
-        let rows = EVENTS.lines().map(str::trim).filter(|row| !row.is_empty());
-        let rows = rows.map(|row| {
-            let cells: Vec<_> = row.split('|').map(str::trim).collect();
-            (cells[0].to_owned(), cells[column].split_whitespace().map(str::to_owned).collect())
-        });
-        rows.collect()
+    /// Returns a section of `docs/spec/events.md`.
+    fn events_section(heading: &str) -> String {
+        let page = devkit::stack::root().join("docs/spec/events.md");
+        let page = std::fs::read_to_string(page).unwrap();
+        let (_, section) = page.split_once(&format!("\n## {heading}\n")).unwrap();
+        section.split("\n## ").next().unwrap().to_owned()
     }
 
-    /// RULE-EVT-001: each topic has the members of the table.
+    /// Returns the cells of a table's row that begins with a code.
+    fn cells(line: &str) -> Option<Vec<&str>> {
+        let row = line.strip_prefix("| ")?.strip_suffix(" |")?;
+        row.starts_with('`').then(|| row.split(" | ").collect())
+    }
+
+    /// Returns the codes of a cell.
+    fn codes(cell: &str) -> impl Iterator<Item = &str> {
+        cell.split('`').skip(1).step_by(2)
+    }
+
+    /// Returns the members of each topic in the specification, with `?` if a member may be null.
+    fn specified_members() -> BTreeMap<String, BTreeSet<String>> {
+        let (mut publisher, mut members) = (String::new(), BTreeMap::new());
+        for line in events_section("6. Payloads").lines() {
+            if let Some(heading) = line.strip_prefix("### ") {
+                heading.clone_into(&mut publisher);
+            }
+            let Some(cells) = cells(line) else { continue };
+            let (event, payload) =
+                (codes(cells[0]).next().unwrap(), codes(cells[cells.len() - 1]).next().unwrap());
+            let topic = if event.contains('.') {
+                event.to_owned()
+            } else {
+                format!("platform.{publisher}.{event}.v1")
+            };
+            members.insert(topic, payload.split(", ").map(str::to_owned).collect());
+        }
+        members
+    }
+
+    /// Returns the consumer groups of each topic in the specification.
+    fn specified_groups() -> BTreeMap<String, BTreeSet<String>> {
+        let section = events_section("5. Topics");
+        let rows = section.lines().filter_map(cells).filter(|cells| !cells[0].contains('<'));
+        let groups = rows.map(|cells| {
+            let groups = codes(cells[4]).filter(|code| code.contains('.')).flat_map(|group| {
+                let others = all().into_iter().filter(|service| !cells[1].contains(service.name));
+                match group.strip_prefix("<service>") {
+                    Some(end) => others.map(|service| format!("{}{end}", service.name)).collect(),
+                    None => vec![group.to_owned()],
+                }
+            });
+            (codes(cells[0]).next().unwrap().to_owned(), groups.collect())
+        });
+        groups.collect()
+    }
+
+    /// RULE-EVT-001: each topic has the members of the specification.
     #[test]
-    fn event_has_the_members_of_the_table() {
+    fn event_has_the_members_of_the_specification() {
         let mut documented = BTreeMap::new();
         for document in asyncapis() {
             for (name, channel) in document["channels"].as_object().unwrap() {
@@ -273,18 +282,20 @@ mod tests {
                 documented.insert(topic, members(&document, &channel["messages"][name]["payload"]));
             }
         }
-        assert_eq!(documented, table_column(1));
+        assert_eq!(documented, specified_members());
     }
 
-    /// RULE-EVT-001: each topic has the consumers of the table.
+    /// RULE-EVT-001: each topic has the consumers of the specification.
     #[test]
-    fn topic_is_read_by_the_services_of_the_table() {
-        for (topic, expected) in table_column(2) {
-            let reads =
-                |service: &ServiceEntry| service.consumers.iter().any(|of| of.topics.contains(&&*topic));
-            let readers = all().into_iter().filter(reads).map(|service| service.name.to_owned());
-            assert_eq!(readers.collect::<BTreeSet<_>>(), expected, "{topic}");
+    fn topic_is_read_by_the_groups_of_the_specification() {
+        let mut read: BTreeMap<String, BTreeSet<String>> =
+            specified_members().into_keys().map(|topic| (topic, BTreeSet::new())).collect();
+        for subscription in all().iter().flat_map(|service| service.consumers) {
+            for topic in subscription.topics {
+                read.entry((*topic).to_owned()).or_default().insert(subscription.group.to_owned());
+            }
         }
+        assert_eq!(read, specified_groups());
     }
 
     /// The paths that guests may read.
