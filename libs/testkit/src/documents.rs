@@ -56,7 +56,7 @@ struct ServiceValues {
 }
 
 /// Compares a service with its documents in `contracts/`, their released versions, the table of
-/// settings in its README, and the variables of its chart.
+/// settings in its README, the variables in the specification, and those of its chart.
 ///
 /// # Panics
 /// If one of them differs, or if a parameter or member of the API has no description.
@@ -78,7 +78,10 @@ pub fn check<S: Service>() {
     telemetry::Config::read(&mut env);
     service::configure::<S>(&mut env);
     let readme = read(&format!("services/{name}/README.md"));
+    let specification = ["common", name].map(|page| read(&format!("docs/spec/{page}.md"))).concat();
     for variable in env.variables() {
+        let is_specified = specification.contains(&format!("`{}`", variable.name));
+        assert!(is_specified, "docs/spec does not contain {}", variable.name);
         let default = match variable.default.as_deref() {
             None => "required".to_owned(),
             Some("") => "none".to_owned(),
@@ -87,10 +90,20 @@ pub fn check<S: Service>() {
         let row = format!("| `{}` | {default} | {} |", variable.name, variable.about);
         assert!(readme.contains(&row), "the README lacks\n{row}");
     }
+    let is_read = |name: &str| env.variables().iter().any(|variable| variable.name == name);
+    let stale: Vec<_> = documented_variables(&readme).filter(|name| !is_read(name)).collect();
+    assert!(stale.is_empty(), "the README has variables that the service does not read: {stale:?}");
     let reads = env.variables().iter().map(|variable| variable.name.to_owned());
     // The chart's templates set the listen addresses.
     let reads: BTreeSet<_> = reads.filter(|name| !name.ends_with("_LISTEN")).collect();
     assert_eq!(chart_variables(name), reads, "helm/{name}/values.yaml: variables.own");
+}
+
+/// Returns the variables in the tables of a README.
+fn documented_variables(readme: &str) -> impl Iterator<Item = &str> {
+    let is_variable = |name: &str| name.chars().all(|c| matches!(c, 'A'..='Z' | '0'..='9' | '_'));
+    let rows = readme.lines().filter_map(|line| line.strip_prefix("| `")?.split_once("` | "));
+    rows.map(|(name, _)| name).filter(move |name| is_variable(name))
 }
 
 /// Checks that a running service has every metric of its alerts and dashboards. A service without
