@@ -2,4 +2,4 @@
 
 use diesel_migrations::{EmbeddedMigrations, embed_migrations};
 
-pub const MIGRATIONS: EmbeddedMigrations = embed_migrations!("../../migrations/search");
+pub(crate) const MIGRATIONS: EmbeddedMigrations = embed_migrations!("../../migrations/search");
