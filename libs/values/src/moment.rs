@@ -61,8 +61,8 @@ mod tests {
         assert!(read("2026-11-22").is_err());
     }
 
-    /// RULE-ALL-004: a time that no response could contain is refused. A stored one would fail every
-    /// later response with it.
+    /// RULE-ALL-004: a time that no response could contain is refused. A stored one would fail
+    /// every later response with it.
     #[test]
     fn moment_that_no_response_could_contain_is_refused() {
         let read = |time: &str| serde_json::from_str::<Moment>(&format!("{time:?}"));

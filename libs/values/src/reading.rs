@@ -112,7 +112,6 @@ pub fn read_number<'de, D: Deserializer<'de>, T>(
 
 /// Reads a member that is present, null included. With `#[serde(default)]` an absent member is
 /// `None`.
-#[expect(clippy::option_option, reason = "an absent member and null differ")]
 pub fn read_present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     member: D,
 ) -> Result<Option<Option<T>>, D::Error> {

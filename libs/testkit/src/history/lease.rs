@@ -12,7 +12,7 @@ const STATEMENT_DELAY: f64 = 0.5;
 /// The lease after a fault of the process that held it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum NextLease {
-    /// Nobody has acquired or renewed the lease.
+    /// No session has acquired or renewed the lease.
     Pending,
     /// The session has renewed its lease, since its fault ended soon.
     Renewed,
@@ -21,8 +21,8 @@ pub enum NextLease {
 }
 
 impl Recorder {
-    /// Returns the lease after a fault of the session with this epoch. The database has the clock of
-    /// this machine.
+    /// Returns the lease after a fault of the session with this epoch. The database has the clock
+    /// of this machine.
     ///
     /// # Errors
     /// If the database cannot be reached.

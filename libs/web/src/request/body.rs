@@ -86,14 +86,13 @@ pub(super) async fn read_body<const LIMIT: usize>(
     let mut reservation = BodyReservation::default();
     let mut deadline = Instant::now() + BODY_TIMEOUT;
     loop {
-        let chunk = match payload.next().now_or_never() {
-            Some(received) => received,
-            None => {
-                if !body.is_empty() && body.len() <= MAX_UNQUEUED_BYTES {
-                    reservation.count(request, body.len())?;
-                }
-                timeout_at(deadline, payload.next()).await.map_err(|_| Problem::request_timeout())?
+        let chunk = if let Some(received) = payload.next().now_or_never() {
+            received
+        } else {
+            if !body.is_empty() && body.len() <= MAX_UNQUEUED_BYTES {
+                reservation.count(request, body.len())?;
             }
+            timeout_at(deadline, payload.next()).await.map_err(|_| Problem::request_timeout())?
         };
         let Some(chunk) = chunk else { break };
         let chunk = chunk.map_err(|_| Problem::validation_failed(vec![malformed()]))?;

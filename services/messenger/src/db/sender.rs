@@ -16,7 +16,8 @@ pub struct SentInHour {
     pub hour_began_at: OffsetDateTime,
 }
 
-/// Counts one more message or edit of a user at this time, and locks the count until the transaction ends.
+/// Counts one more message or edit of a user at this time, and locks the count until the
+/// transaction ends.
 ///
 /// A transaction locks the chat first, then this row, then the streams of the members.
 pub async fn count_message(

@@ -35,15 +35,15 @@ impl Frame {
         Some(Self { id, event, data: serialize(data)?, loaded_at: Instant::now() })
     }
 
-    /// Returns true if the frame has waited so long for its reader that the message may be deleted,
-    /// or the reader removed from the chat.
+    /// Returns true if the frame has waited for its reader longer than [`MAX_FRAME_AGE`]. In that
+    /// time the message may be deleted, or the reader removed from the chat.
     pub fn is_outdated(&self) -> bool {
         self.loaded_at.elapsed() > MAX_FRAME_AGE
     }
 
     /// Returns the frame in the format of Server-Sent Events.
     pub fn bytes(&self) -> Bytes {
-        let Self { id, event, data } = self;
+        let Self { id, event, data, .. } = self;
         let head = format!("id: {id}\nevent: {event}\ndata: ");
         [head.as_bytes(), data, b"\n\n"].concat().into()
     }

@@ -10,7 +10,6 @@ use time::OffsetDateTime;
 use utoipa::ToSchema;
 
 use crate::domain::SelectionId;
-use crate::schema::collaborator;
 use crate::schema::{collaborator, selection};
 
 /// A person whom the owner lets edit a selection.

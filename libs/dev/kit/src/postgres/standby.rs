@@ -79,8 +79,8 @@ impl Cluster {
     }
 
     /// Crashes the server, promotes the standby in its place and on its port, and adds a new
-    /// standby. Commits wait for a standby again once the new one is added. Returns a time after the
-    /// last commit of the server and before the first one of the standby.
+    /// standby. Commits wait for a standby again once the new one is added. Returns a time after
+    /// the last commit of the server and before the first one of the standby.
     pub async fn fail_over(&mut self) -> anyhow::Result<OffsetDateTime> {
         let Some(standby) = self.standby.take() else { anyhow::bail!("the cluster has no standby") };
         self.crash().await?;

@@ -48,8 +48,8 @@ impl Broker {
         }
     }
 
-    /// Injects a fault of a node. Returns false if a node has a fault. The only node of the embedded
-    /// broker can only be down.
+    /// Injects a fault of a node. Returns false if a node has a fault. The only node of the
+    /// embedded broker can only be down.
     pub(super) async fn inject(&mut self, fault: NodeFault) -> anyhow::Result<bool> {
         if self.fault.is_some() {
             return Ok(false);

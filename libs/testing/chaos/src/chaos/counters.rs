@@ -180,7 +180,8 @@ mod tests {
         assert!(!Counters { faults, ..complete }.has(100, 5));
     }
 
-    /// The stored totals name the faults by text, so that a new fault does not change their meaning.
+    /// The stored totals name the faults by text, so that a new fault does not change their
+    /// meaning.
     #[test]
     fn stored_totals_are_read_again() {
         let faults = BTreeMap::from([(FaultKind::LoseTail, 3)]);

@@ -80,7 +80,8 @@ impl Replica {
         Ok(serde_json::from_str::<Value>(last)?["epoch"].as_i64())
     }
 
-    /// Changes a setting. A running process keeps the former one until [`Replica::advance_restart`].
+    /// Changes a setting. A running process keeps the former one until
+    /// [`Replica::advance_restart`].
     pub(super) fn set(&mut self, variable: &'static str, value: String) {
         self.settings.insert(variable, value);
         if self.child.is_some() {

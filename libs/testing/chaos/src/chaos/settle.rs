@@ -73,8 +73,8 @@ impl Recordings {
         Ok(last)
     }
 
-    /// Keeps the faults so far. A loss excuses the delivery of events that the database does not have
-    /// afterwards, and removes receipts.
+    /// Keeps the faults so far. A loss excuses the delivery of events that the database does not
+    /// have afterwards, and removes receipts.
     pub(super) async fn check_before_loss(&mut self) -> anyhow::Result<()> {
         let faults = self.verdict().await?.faults.into_iter();
         let is_final = |fault| matches!(fault, Fault::Uncommitted | Fault::ReceivedOutOfOrder);

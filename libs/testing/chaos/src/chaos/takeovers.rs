@@ -30,7 +30,8 @@ pub(super) struct LeaderFault {
 pub(super) struct OpenTakeovers(Vec<LeaderFault>);
 
 impl LeaderFault {
-    /// Returns the fault of a worker that is about to fail, or `None` if it does not hold the lease.
+    /// Returns the fault of a worker that is about to fail, or `None` if it does not hold the
+    /// lease.
     pub(super) async fn of(platform: &Platform, replica: usize) -> anyhow::Result<Option<Self>> {
         let replica = &platform.replicas[replica];
         let Some(epoch) = replica.session_epoch()? else { return Ok(None) };
