@@ -335,13 +335,13 @@ async fn unread_feeds_stop_no_build() {
 #[tokio::test]
 async fn plain_feed_of_a_guest_counts_by_its_size() {
     let mut catalog = single_building_catalog();
-    catalog.objects = (0..2_000).map(|n| Object::new(&catalog.buildings[0], &n.to_string())).collect();
+    catalog.objects = (0..1_200).map(|n| Object::new(&catalog.buildings[0], &n.to_string())).collect();
     let service = Running::start::<Service>(&[("GUEST_READS_PER_MINUTE", "4")]);
     catalog.fill(&service).await;
     let path = feed_path(catalog.developers[0].id);
     // The service knows the size after the first response.
     let size = service.guest().get(&path).await.text.len();
-    assert!((1 << 20..3 << 20).contains(&size), "{size}");
+    assert!((1 << 20..2 << 20).contains(&size), "{size}");
 
     let (plain, compressed) = (service.guest(), service.guest());
     for _ in 0..2 {
