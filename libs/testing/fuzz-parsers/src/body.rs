@@ -20,7 +20,8 @@ static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
     runtime.unwrap_or_else(|error| panic!("{error}"))
 });
 
-/// Reads a body as the type that the first byte names: blocks (`b`), a deal (`d`), a grid (`g`) or an object (`o`).
+/// Reads a body as the type that the first byte names: blocks (`b`), a deal (`d`), a grid (`g`) or
+/// an object (`o`).
 ///
 /// A refusal is the caller's error. An accepted body is also accepted without white space and
 /// escapes.

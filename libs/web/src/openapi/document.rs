@@ -23,6 +23,7 @@ use crate::openapi::idempotency::add_idempotency_key;
 use crate::openapi::names::name_schemas;
 use crate::openapi::operations::operations;
 use crate::openapi::problem_responses::add_problem_responses;
+use crate::openapi::schemas::is_json;
 use crate::openapi::security::{add_security, add_token_scheme, describe_callers};
 use crate::openapi::whole_responses::require_nullable_members;
 use crate::request::json::DEFAULT_LIMIT;
@@ -134,11 +135,6 @@ fn add_examples(paths: &mut Paths, components: &Components) {
             }
         }
     }
-}
-
-/// Returns true for the media types of JSON.
-pub(super) fn is_json(media_type: &str) -> bool {
-    media_type.ends_with("json")
 }
 
 /// Returns the example that a schema, or the component that it refers to, declares.

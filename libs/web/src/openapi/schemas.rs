@@ -123,3 +123,8 @@ pub(super) fn referenced(schema: &RefOr<Schema>) -> Option<&str> {
 pub(super) fn is_null(schema: &RefOr<Schema>) -> bool {
     json!(schema)["type"] == "null"
 }
+
+/// Returns true for the media types of JSON.
+pub(super) fn is_json(media_type: &str) -> bool {
+    media_type.ends_with("json")
+}
