@@ -5,95 +5,17 @@ use std::collections::HashMap;
 use std::mem::size_of;
 
 use ::web::{MAX_TOTAL_COUNT, Paging};
-use auth::CompanyId;
 use values::{Currency, Money};
 
+use crate::catalog_index::project::{HomeFilter, Project, ROOM_CATEGORIES};
 use crate::db::catalog_facets::{CityFacet, ClassFacet, Facets, RoomsFacet};
 use crate::db::catalog_index::ProjectRow;
 use crate::db::catalog_project::{CatalogProjectSort, ProjectFilter};
 use crate::domain::{PriceBound, ProjectClass, ProjectId};
 
-/// Room categories: 0 to 20, and 21 for homes without a number of rooms.
-const ROOM_CATEGORIES: usize = 22;
 const MAX_CITIES: usize = 100;
 const CLASSES: [ProjectClass; 4] =
     [ProjectClass::Economy, ProjectClass::Comfort, ProjectClass::Business, ProjectClass::Elite];
-
-/// An available flat or apartment.
-#[derive(Clone, Copy)]
-struct Home {
-    price: i64,
-    ready_on: i32,
-    /// The bit of the room category.
-    room_bit: u32,
-}
-
-struct Project {
-    id: ProjectId,
-    developer_id: CompanyId,
-    /// Microseconds since 1970.
-    published_at: i64,
-    place: Option<(f64, f64)>,
-    prices: Option<(i64, i64)>,
-    class: ProjectClass,
-    /// Number of the city's spelling.
-    city: u32,
-    /// The bits of the room categories of all homes.
-    room_bits: u32,
-    first_ready_on: i32,
-    /// The result of [`leading_bytes`] of the name. Comparing it needs no access to other memory.
-    name_order: (i64, i64),
-    folded_name: Box<str>,
-    homes: Box<[Home]>,
-}
-
-impl Project {
-    fn new(row: ProjectRow, city: u32) -> Self {
-        let homes = row.home_rooms.iter().zip(&row.home_prices).zip(&row.home_ready_on);
-        let homes: Box<[_]> = homes
-            .map(|((&rooms, &price), &ready_on)| Home { price, ready_on, room_bit: room_bit(rooms) })
-            .collect();
-        let prices = || homes.iter().map(|home| home.price);
-        Self {
-            id: row.id,
-            developer_id: row.developer_id,
-            published_at: i64::try_from(row.published_at.unix_timestamp_nanos() / 1_000).unwrap_or(i64::MAX),
-            place: row.latitude.zip(row.longitude),
-            prices: prices().min().zip(prices().max()),
-            class: row.class,
-            city,
-            room_bits: homes.iter().fold(0, |bits, home| bits | home.room_bit),
-            first_ready_on: row.first_ready_on,
-            name_order: leading_bytes(&row.folded_name),
-            folded_name: row.folded_name.into_boxed_str(),
-            homes,
-        }
-    }
-
-    fn bytes(&self) -> usize {
-        // The second size is that of the entry in the map of ids.
-        size_of::<Self>()
-            + size_of::<(ProjectId, u32)>() * 2
-            + self.folded_name.len()
-            + size_of_val(&*self.homes)
-    }
-}
-
-/// Returns the bit of a room category. -1 means a home without a number of rooms.
-fn room_bit(rooms: i16) -> u32 {
-    1 << usize::try_from(rooms).unwrap_or(ROOM_CATEGORIES - 1).min(ROOM_CATEGORIES - 1)
-}
-
-/// Returns the first 16 bytes of a text as numbers with the order of texts. Texts that differ
-/// later, or by trailing zeros, have the same numbers.
-fn leading_bytes(text: &str) -> (i64, i64) {
-    let mut bytes = [[0; 8]; 2];
-    for (byte, of_text) in bytes.as_flattened_mut().iter_mut().zip(text.bytes()) {
-        *byte = of_text;
-    }
-    let [first, second] = bytes.map(|bytes| (u64::from_be_bytes(bytes) ^ 1 << 63).cast_signed());
-    (first, second)
-}
 
 /// A city as projects write it. The folded form is the value of the filter.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -157,10 +79,7 @@ struct Matcher<'f> {
     /// By number of the spelling.
     cities: Option<Vec<bool>>,
     room_bits: u32,
-    price_from: i64,
-    /// Inclusive.
-    price_to: i64,
-    ready_before: Option<i32>,
+    homes: HomeFilter,
 }
 
 /// The result of comparing a project with the filters that have a facet.
@@ -189,8 +108,8 @@ impl Matcher<'_> {
         if !is_candidate {
             return None;
         }
-        let room_bits = self.matching_rooms(project);
-        let has_home = match self.ready_before {
+        let room_bits = project.matching_rooms(&self.homes);
+        let has_home = match self.homes.ready_before {
             _ if filter.rooms.is_some() => room_bits & self.room_bits != 0,
             _ if filter.has_price_filter() => room_bits != 0,
             Some(before) => project.first_ready_on < before,
@@ -202,28 +121,6 @@ impl Matcher<'_> {
             has_home,
             room_bits,
         })
-    }
-
-    fn matching_rooms(&self, project: &Project) -> u32 {
-        let Some((lowest, highest)) = project.prices else { return 0 };
-        if self.price_from > highest || self.price_to < lowest {
-            return 0;
-        }
-        let (from, to) = (self.price_from, self.price_to);
-        match self.ready_before {
-            None if from <= lowest && highest <= to => project.room_bits,
-            ready_before => {
-                let matches = |home: &Home| {
-                    from <= home.price
-                        && home.price <= to
-                        && ready_before.is_none_or(|before| home.ready_on < before)
-                };
-                project
-                    .homes
-                    .iter()
-                    .fold(0, |bits, home| if matches(home) { bits | home.room_bit } else { bits })
-            }
-        }
     }
 }
 
@@ -273,9 +170,11 @@ impl Projects {
             filter,
             cities,
             room_bits: rooms.fold(0, |bits, rooms| bits | 1 << rooms.get()),
-            price_from: filter.price_from.map_or(i64::MIN, PriceBound::get),
-            price_to: filter.price_to.map_or(i64::MAX, |to| to.get().saturating_sub(1)),
-            ready_before: filter.ready_before.map(time::Date::to_julian_day),
+            homes: HomeFilter {
+                price_from: filter.price_from.map_or(i64::MIN, PriceBound::get),
+                price_to: filter.price_to.map_or(i64::MAX, |to| to.get().saturating_sub(1)),
+                ready_before: filter.ready_before.map(time::Date::to_julian_day),
+            },
         }
     }
 
@@ -391,7 +290,7 @@ mod tests {
     use uuid::Uuid;
     use values::Currency;
 
-    use super::{ProjectFilter, Projects, leading_bytes};
+    use super::{ProjectFilter, Projects};
     use crate::db::catalog_index::ProjectRow;
     use crate::domain::ProjectClass;
 
@@ -416,17 +315,6 @@ mod tests {
     }
 
     proptest! {
-        #[test]
-        fn leading_bytes_have_the_order_of_texts(mut texts in prop::collection::vec("[\0a\u{7f}яё😀]{0,18}", 2..20)) {
-            texts.sort_unstable();
-            let numbers: Vec<_> = texts.iter().map(|text| leading_bytes(text)).collect();
-            prop_assert!(numbers.is_sorted(), "{:?}", texts);
-            for (texts, numbers) in texts.windows(2).zip(numbers.windows(2)) {
-                let first = |text: &str| text.bytes().chain([0; 16]).take(16).collect::<Vec<_>>();
-                prop_assert_eq!(first(&texts[0]) == first(&texts[1]), numbers[0] == numbers[1]);
-            }
-        }
-
         /// RULE-CHS-080: an index after any changes equals an index of the remaining projects, also
         /// in its size.
         #[test]

@@ -1,0 +1,220 @@
+//! A project in memory, and the search for its homes.
+
+use std::mem::size_of;
+
+use auth::CompanyId;
+
+use crate::db::catalog_index::ProjectRow;
+use crate::domain::{ProjectClass, ProjectId};
+
+/// Room categories: 0 to 20, and 21 for homes without a number of rooms.
+pub(super) const ROOM_CATEGORIES: usize = 22;
+
+/// The filters that a home must meet.
+pub(super) struct HomeFilter {
+    pub(super) price_from: i64,
+    /// Inclusive.
+    pub(super) price_to: i64,
+    pub(super) ready_before: Option<i32>,
+}
+
+/// An available flat or apartment.
+#[derive(Clone, Copy)]
+struct Home {
+    price: i64,
+    ready_on: i32,
+    /// The bit of the room category.
+    room_bit: u32,
+}
+
+/// The homes of a project in one room category.
+struct Category {
+    room_bit: u32,
+    /// Number of the homes.
+    homes: u32,
+    lowest: i64,
+    highest: i64,
+}
+
+pub(super) struct Project {
+    pub(super) id: ProjectId,
+    pub(super) developer_id: CompanyId,
+    /// Microseconds since 1970.
+    pub(super) published_at: i64,
+    pub(super) place: Option<(f64, f64)>,
+    pub(super) prices: Option<(i64, i64)>,
+    pub(super) class: ProjectClass,
+    /// Number of the city's spelling.
+    pub(super) city: u32,
+    /// The bits of the room categories of all homes.
+    room_bits: u32,
+    pub(super) first_ready_on: i32,
+    /// The result of [`leading_bytes`] of the name. Comparing it needs no access to other memory.
+    pub(super) name_order: (i64, i64),
+    pub(super) folded_name: Box<str>,
+    categories: Box<[Category]>,
+    /// By category, then by price.
+    homes: Box<[Home]>,
+}
+
+impl Project {
+    pub(super) fn new(row: ProjectRow, city: u32) -> Self {
+        let homes = row.home_rooms.iter().zip(&row.home_prices).zip(&row.home_ready_on);
+        let mut homes: Box<[_]> = homes
+            .map(|((&rooms, &price), &ready_on)| Home { price, ready_on, room_bit: room_bit(rooms) })
+            .collect();
+        homes.sort_unstable_by_key(|home| (home.room_bit, home.price));
+        let categories = categories(&homes);
+        let lowest = categories.iter().map(|category| category.lowest).min();
+        Self {
+            id: row.id,
+            developer_id: row.developer_id,
+            published_at: i64::try_from(row.published_at.unix_timestamp_nanos() / 1_000).unwrap_or(i64::MAX),
+            place: row.latitude.zip(row.longitude),
+            prices: lowest.zip(categories.iter().map(|category| category.highest).max()),
+            class: row.class,
+            city,
+            room_bits: categories.iter().fold(0, |bits, category| bits | category.room_bit),
+            first_ready_on: row.first_ready_on,
+            name_order: leading_bytes(&row.folded_name),
+            folded_name: row.folded_name.into_boxed_str(),
+            categories,
+            homes,
+        }
+    }
+
+    /// Returns the bits of the room categories with a home that matches.
+    pub(super) fn matching_rooms(&self, filter: &HomeFilter) -> u32 {
+        let Some((lowest, highest)) = self.prices else { return 0 };
+        if filter.price_from > highest || filter.price_to < lowest {
+            return 0;
+        }
+        if filter.ready_before.is_none() && filter.price_from <= lowest && highest <= filter.price_to {
+            return self.room_bits;
+        }
+        let (mut room_bits, mut homes) = (0, &*self.homes);
+        for category in &self.categories {
+            let of_category;
+            (of_category, homes) = homes.split_at(category.homes as usize);
+            if category.has_match(of_category, filter) {
+                room_bits |= category.room_bit;
+            }
+        }
+        room_bits
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        // The second size is that of the entry in the map of ids.
+        size_of::<Self>()
+            + size_of::<(ProjectId, u32)>() * 2
+            + self.folded_name.len()
+            + size_of_val(&*self.categories)
+            + size_of_val(&*self.homes)
+    }
+}
+
+impl Category {
+    /// Returns true if one of `homes`, which are those of the category by price, matches.
+    fn has_match(&self, homes: &[Home], filter: &HomeFilter) -> bool {
+        let HomeFilter { price_from: from, price_to: to, ready_before } = *filter;
+        if from > self.highest || to < self.lowest {
+            return false;
+        }
+        if ready_before.is_none() && (from <= self.lowest || self.highest <= to) {
+            return true;
+        }
+        let first = homes.partition_point(|home| home.price < from);
+        let mut in_range = homes[first..].iter().take_while(|home| home.price <= to);
+        in_range.any(|home| ready_before.is_none_or(|before| home.ready_on < before))
+    }
+}
+
+/// Returns the categories of homes that are sorted by category and price.
+fn categories(homes: &[Home]) -> Box<[Category]> {
+    let of_category = homes.chunk_by(|left, right| left.room_bit == right.room_bit);
+    let categories = of_category.filter_map(|homes| {
+        let (cheapest, dearest) = (homes.first()?, homes.last()?);
+        Some(Category {
+            room_bit: cheapest.room_bit,
+            homes: u32::try_from(homes.len()).unwrap_or(u32::MAX),
+            lowest: cheapest.price,
+            highest: dearest.price,
+        })
+    });
+    categories.collect()
+}
+
+/// Returns the bit of a room category. -1 means a home without a number of rooms.
+fn room_bit(rooms: i16) -> u32 {
+    1 << usize::try_from(rooms).unwrap_or(ROOM_CATEGORIES - 1).min(ROOM_CATEGORIES - 1)
+}
+
+/// Returns the first 16 bytes of a text as numbers with the order of texts. Texts that differ
+/// later, or by trailing zeros, have the same numbers.
+fn leading_bytes(text: &str) -> (i64, i64) {
+    let mut bytes = [[0; 8]; 2];
+    for (byte, of_text) in bytes.as_flattened_mut().iter_mut().zip(text.bytes()) {
+        *byte = of_text;
+    }
+    let [first, second] = bytes.map(|bytes| (u64::from_be_bytes(bytes) ^ 1 << 63).cast_signed());
+    (first, second)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use time::OffsetDateTime;
+    use uuid::Uuid;
+
+    use super::{HomeFilter, Project, leading_bytes, room_bit};
+    use crate::db::catalog_index::ProjectRow;
+    use crate::domain::ProjectClass;
+
+    proptest! {
+        /// RULE-CHS-080: the search finds the same room categories as a comparison of all homes.
+        #[test]
+        fn rooms_of_a_project_are_those_of_its_matching_homes(
+            homes in prop::collection::vec((-1..4_i16, 0..12_i64, 0..4_i32), 0..30),
+            price_from in -1..13_i64,
+            price_to in -1..13_i64,
+            ready_before in prop::option::of(0..5_i32),
+        ) {
+            let project = Project::new(
+                ProjectRow {
+                    id: Uuid::nil().into(),
+                    developer_id: Uuid::nil().into(),
+                    class: ProjectClass::Comfort,
+                    city: String::new(),
+                    folded_city: String::new(),
+                    folded_name: String::new(),
+                    latitude: None,
+                    longitude: None,
+                    published_at: OffsetDateTime::UNIX_EPOCH,
+                    first_ready_on: 0,
+                    home_rooms: homes.iter().map(|home| home.0).collect(),
+                    home_prices: homes.iter().map(|home| home.1).collect(),
+                    home_ready_on: homes.iter().map(|home| home.2).collect(),
+                },
+                0,
+            );
+            let expected = homes
+                .iter()
+                .filter(|(_, price, _)| (price_from..=price_to).contains(price))
+                .filter(|(_, _, ready_on)| ready_before.is_none_or(|before| *ready_on < before))
+                .fold(0, |bits, (rooms, _, _)| bits | room_bit(*rooms));
+            let filter = HomeFilter { price_from, price_to, ready_before };
+            prop_assert_eq!(project.matching_rooms(&filter), expected);
+        }
+
+        #[test]
+        fn leading_bytes_have_the_order_of_texts(mut texts in prop::collection::vec("[\0a\u{7f}яё😀]{0,18}", 2..20)) {
+            texts.sort_unstable();
+            let numbers: Vec<_> = texts.iter().map(|text| leading_bytes(text)).collect();
+            prop_assert!(numbers.is_sorted(), "{:?}", texts);
+            for (texts, numbers) in texts.windows(2).zip(numbers.windows(2)) {
+                let first = |text: &str| text.bytes().chain([0; 16]).take(16).collect::<Vec<_>>();
+                prop_assert_eq!(first(&texts[0]) == first(&texts[1]), numbers[0] == numbers[1]);
+            }
+        }
+    }
+}
