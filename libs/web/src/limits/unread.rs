@@ -74,7 +74,11 @@ impl Stream for SharedBody {
         let polled = payload.poll_next_unpin(context);
         match &polled {
             Poll::Ready(Some(Ok(chunk))) => self.exchange.take(chunk.len()),
-            Poll::Ready(None) => *body = None,
+            Poll::Ready(None) => {
+                *body = None;
+                // The framing of a chunked body is not in its chunks.
+                self.exchange.take_all();
+            }
             Poll::Ready(Some(Err(_))) => {}
             Poll::Pending => self.exchange.take_all(),
         }

@@ -92,8 +92,8 @@ pub(super) async fn count_in_flight<B: MessageBody>(
     next.call(request).await
 }
 
-/// An accepted connection, which closes if a request head does not arrive in time or is too large,
-/// or if the caller does not read its responses.
+/// An accepted connection. It closes if a request head is late or too large, or if the caller does
+/// not read its responses.
 ///
 /// actix-http limits the time of a connection's first head only. Its timer of an idle connection
 /// stops at the first byte of the next head. It does not limit the time of a response.
@@ -201,7 +201,7 @@ impl Connection {
         }
         // The response to an earlier request may still be incomplete.
         if !self.exchange.has_begun() {
-            // The caller reads the end of the connection if the kernel has no room.
+            // If the send buffer is full, the caller sees only the close.
             let _ = self.stream.try_write(HEAD_TOO_LARGE);
         }
         Poll::Ready(Ok(()))

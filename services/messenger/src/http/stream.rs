@@ -48,8 +48,8 @@ const REVOCATION_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 /// End: the stream ends when the token expires or is revoked, when its reader is too slow or has
 /// missed an event that is no longer stored, after a limited time and at a shutdown. A sixth stream
 /// of the user at one replica ends the oldest one, so the tabs of a browser share a stream. The
-/// client then connects again, with a new token if needed. A client that leaves the ends of its
-/// streams unread gets 429.
+/// client then connects again, with a new token if needed. A client that does not read
+/// its ended streams gets 429.
 #[utoipa::path(
     tag = "Stream",
     params(("Last-Event-ID" = Option<String>, Header, description = "Id of the last event received")),

@@ -106,6 +106,26 @@ async fn long_head_and_body_are_accepted() {
     assert!(is_served(&mut stream).await);
 }
 
+/// RULE-ALL-121: a body in chunks of one byte, whose framing has more than 16 KiB, leaves its
+/// connection usable.
+#[tokio::test]
+async fn connection_is_served_after_a_body_in_tiny_chunks() {
+    let (_, owner) = service().user();
+    let request = owner.request(Method::POST, SELECTIONS).build().unwrap();
+    let token = request.headers()["authorization"].to_str().unwrap();
+    let head = format!(
+        "POST {SELECTIONS} HTTP/1.1\r\nhost: test\r\nauthorization: {token}\r\n\
+         content-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n"
+    );
+    let spaces = "1\r\n \r\n".repeat(5_000);
+    let body = format!("d\r\n{{\"Title\":\"x\"}}\r\n{spaces}0\r\n\r\n");
+    let mut stream = connect(service()).await;
+    stream.write_all(format!("{head}{body}").as_bytes()).await.unwrap();
+    let created = read_response(&mut stream).await.unwrap();
+    assert!(created.starts_with("HTTP/1.1 201 "), "{created}");
+    assert!(is_served(&mut stream).await);
+}
+
 /// RULE-ALL-097: a peer at its limit gets no further connection until one of its connections ends.
 #[tokio::test]
 async fn peer_with_too_many_connections_is_refused() {
