@@ -5,7 +5,8 @@ use std::time::Duration;
 use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
 
 use crate::broker::run_with_fault;
-use crate::rig::{BULK, COUNTED, Rig, eventually, stream_of};
+use crate::republish::republish;
+use crate::rig::{BULK, COUNTED, Rig, UPSERTED, eventually, stream_of};
 
 /// RULE-EVT-031: a broker that was down for 15 s receives all events.
 #[tokio::test]
@@ -177,6 +178,26 @@ async fn partition_without_a_leader_blocks_no_other() {
         .await;
     rig.broker.restart(2).await;
     rig.expect_no_faults().await;
+}
+
+/// RULE-EVT-048: the command `restored` reads topics while a node that leads none of their
+/// partitions is down.
+#[tokio::test]
+async fn restored_reads_topics_while_another_node_is_down() {
+    let rig = Rig::with_nodes(2).await;
+    let worker = rig.start_worker().await;
+    rig.step().await;
+    republish(&rig).await;
+    assert!(worker.terminate().await.success());
+    for partition in 0..4 {
+        rig.broker.embedded().partition_leader(UPSERTED, partition, Some(1)).unwrap();
+    }
+    rig.broker.kill(1).await;
+    // librdkafka connects to the nodes in a random order.
+    for _ in 0..5 {
+        let output = rig.run_command(&["restored", "--since", "2020-01-01T00:00:00Z", "--dry-run"]);
+        assert!(output.status.success(), "{output:?}");
+    }
 }
 
 /// RULE-EVT-040: later events of the key of a parked event wait, also those in batches that were in

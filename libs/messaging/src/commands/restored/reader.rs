@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
+use std::time::Instant;
 
 use anyhow::{Context, bail, ensure};
 use rdkafka::consumer::{BaseConsumer, Consumer};
-use rdkafka::error::KafkaError;
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::{Offset, TopicPartitionList};
 use serde_json::Value;
 use time::OffsetDateTime;
@@ -97,8 +98,17 @@ fn read(
     }
     client.assign(&positions)?;
     let (mut batch, mut bytes) = (Vec::new(), 0);
+    let mut last_progress = Instant::now();
     while !unfinished.is_empty() {
-        match client.poll(BROKER_TIMEOUT) {
+        let polled = client.poll(BROKER_TIMEOUT);
+        if let Some(Err(error)) = &polled
+            && is_connection_error(error)
+            && last_progress.elapsed() < BROKER_TIMEOUT
+        {
+            continue;
+        }
+        last_progress = Instant::now();
+        match polled {
             None => bail!("no message and no end within {BROKER_TIMEOUT:?}"),
             Some(Err(KafkaError::PartitionEOF(partition))) => {
                 unfinished.remove(&partition);
@@ -128,6 +138,15 @@ fn read(
     }
     ensure!(batches.blocking_send(batch).is_ok(), "the database failed");
     Ok(read)
+}
+
+/// Returns true if a node of the broker is down. librdkafka connects again by itself, and the node
+/// may have nothing that is read.
+fn is_connection_error(error: &KafkaError) -> bool {
+    matches!(
+        error.rdkafka_error_code(),
+        Some(RDKafkaErrorCode::BrokerTransportFailure | RDKafkaErrorCode::AllBrokersDown)
+    )
 }
 
 /// Returns the offset at `from` and the current end of each partition that has messages between
