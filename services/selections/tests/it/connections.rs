@@ -117,7 +117,7 @@ async fn connection_is_served_after_a_body_in_tiny_chunks() {
         "POST {SELECTIONS} HTTP/1.1\r\nhost: test\r\nauthorization: {token}\r\n\
          content-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n"
     );
-    let spaces = "1\r\n \r\n".repeat(5_000);
+    let spaces = "1\r\n \r\n".repeat(12_000);
     let body = format!("d\r\n{{\"Title\":\"x\"}}\r\n{spaces}0\r\n\r\n");
     let mut stream = connect(service()).await;
     stream.write_all(format!("{head}{body}").as_bytes()).await.unwrap();
