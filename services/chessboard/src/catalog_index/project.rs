@@ -114,7 +114,7 @@ impl Project {
 }
 
 impl Category {
-    /// Returns true if one of `homes`, which are those of the category by price, matches.
+    /// Returns true if one of `homes` matches. They are the homes of the category, sorted by price.
     fn has_match(&self, homes: &[Home], filter: &HomeFilter) -> bool {
         let HomeFilter { price_from: from, price_to: to, ready_before } = *filter;
         if from > self.highest || to < self.lowest {
@@ -133,12 +133,12 @@ impl Category {
 fn categories(homes: &[Home]) -> Box<[Category]> {
     let of_category = homes.chunk_by(|left, right| left.room_bit == right.room_bit);
     let categories = of_category.filter_map(|homes| {
-        let (cheapest, dearest) = (homes.first()?, homes.last()?);
+        let (first, last) = (homes.first()?, homes.last()?);
         Some(Category {
-            room_bit: cheapest.room_bit,
+            room_bit: first.room_bit,
             homes: u32::try_from(homes.len()).unwrap_or(u32::MAX),
-            lowest: cheapest.price,
-            highest: dearest.price,
+            lowest: first.price,
+            highest: last.price,
         })
     });
     categories.collect()

@@ -67,8 +67,8 @@ impl EventBatch {
         self.last - self.found <= last_sent
     }
 
-    /// Drops all frames above `max_bytes` except the first, and their events. Returns true if there
-    /// were any.
+    /// Keeps the first frames up to `max_bytes` in total, but at least one. Returns true if it
+    /// dropped any.
     pub fn truncate(&mut self, max_bytes: usize) -> bool {
         let mut bytes = 0;
         let fits = |frame: &&Frame| {

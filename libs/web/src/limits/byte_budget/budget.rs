@@ -18,8 +18,8 @@ pub(crate) const MAX_UNCOUNTED_BYTES: usize = 16 * 1024;
 /// The size above which bodies and responses wait for an exhausted budget.
 pub(crate) const MAX_UNQUEUED_BYTES: usize = MIB;
 
-/// The size above which a response counts against the budget of the largest responses: the share of
-/// a caller in the budget below it.
+/// The size above which a response counts against the budget of the largest responses. A caller's
+/// share of the budget below it has room for one response of this size.
 const MAX_MEDIUM_BYTES: usize = 8 * MIB;
 
 /// The budget of request bodies up to [`MAX_UNQUEUED_BYTES`].
