@@ -98,15 +98,15 @@ impl Counters {
         Ok(())
     }
 
-    /// Returns the median time of a takeover in milliseconds.
-    fn median_takeover(&self) -> u64 {
+    /// Returns the median time of a takeover in milliseconds. `None` if there was no takeover.
+    fn median_takeover(&self) -> Option<u64> {
         let half = self.takeovers.values().sum::<u64>().div_ceil(2);
         let mut counted = 0;
         let median = self.takeovers.iter().find(|(_, count)| {
             counted += **count;
             counted >= half
         });
-        median.map_or(0, |(time, _)| *time)
+        median.map(|(time, _)| *time)
     }
 }
 
@@ -133,7 +133,7 @@ impl fmt::Display for Counters {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{} to {}\n\n| | |\n|---|---|", self.first_day, self.last_day)?;
         let takeovers = self.takeovers.values().sum::<u64>();
-        let longest_takeover = self.takeovers.keys().next_back().copied().unwrap_or_default();
+        let takeover_time = |time: Option<u64>| time.map_or_else(|| "none".to_owned(), seconds);
         let rows = [
             ("sound rounds", self.rounds.to_string()),
             ("other rounds, not counted below", self.unsound_rounds.to_string()),
@@ -146,8 +146,8 @@ impl fmt::Display for Counters {
             ("delivered, then lost by the database", self.undone.to_string()),
             ("leases of relays", self.leases.to_string()),
             ("takeovers after a fault of the leading worker", takeovers.to_string()),
-            ("median takeover", seconds(self.median_takeover())),
-            ("longest takeover", seconds(longest_takeover)),
+            ("median takeover", takeover_time(self.median_takeover())),
+            ("longest takeover", takeover_time(self.takeovers.keys().next_back().copied())),
             ("longest gap", seconds(self.longest_gap_ms)),
         ];
         rows.iter().try_for_each(|(name, value)| writeln!(f, "| {name} | {value} |"))?;
@@ -167,8 +167,10 @@ mod tests {
     fn median_is_the_class_of_the_middle_takeover() {
         let takeovers = BTreeMap::from([(2_300, 1), (2_600, 2), (9_000, 2)]);
         let counters = Counters { takeovers, ..Counters::default() };
-        assert_eq!(counters.median_takeover(), 2_600);
+        assert_eq!(counters.median_takeover(), Some(2_600));
         assert!(counters.to_string().contains("| median takeover | 2.6 s |\n| longest takeover | 9.0 s |"));
+        let without = Counters::default().to_string();
+        assert!(without.contains("| median takeover | none |\n| longest takeover | none |"));
     }
 
     #[test]

@@ -49,7 +49,8 @@ impl Outcome {
         let seconds = |time: Duration| format!("{:.1} s", time.as_secs_f32());
         let mut takeovers = self.faults.takeovers.clone();
         takeovers.sort_unstable();
-        let median = takeovers.get(takeovers.len() / 2).copied().unwrap_or_default();
+        let takeover_time =
+            |time: Option<&Duration>| time.map_or_else(|| "none".to_owned(), |time| seconds(*time));
         let counts = counts.chain([
             ("successful requests", self.requests.to_string()),
             ("committed", verdict.committed.to_string()),
@@ -59,8 +60,8 @@ impl Outcome {
             ("delivered, then lost by the database", verdict.undone.to_string()),
             ("leases of relays", self.leases.to_string()),
             ("takeovers after a fault of the leading worker", takeovers.len().to_string()),
-            ("median takeover", seconds(median)),
-            ("longest takeover", seconds(takeovers.last().copied().unwrap_or_default())),
+            ("median takeover", takeover_time(takeovers.get(takeovers.len() / 2))),
+            ("longest takeover", takeover_time(takeovers.last())),
             ("longest gap", seconds(self.faults.longest_gap)),
         ]);
         for (name, count) in counts {
