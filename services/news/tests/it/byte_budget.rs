@@ -226,8 +226,10 @@ async fn readers_of_large_posts_share_a_byte_budget() {
     for response in refused {
         expect_retry(response, 503, "SERVICE_UNAVAILABLE");
     }
+    // Four responses fit in the budget. Each of them takes up to three times its length while it is
+    // built, and all 24 would take more than the limit.
     let grown = news.memory("VmHWM") - before;
-    assert!(grown < 8 * length, "{} MiB", grown / MIB);
+    assert!(grown < 16 * length, "{} MiB", grown / MIB);
 }
 
 /// RULE-NWS-040: a reader has one large post in flight, until it is read or the connection ends.
