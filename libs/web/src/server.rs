@@ -4,6 +4,7 @@ mod admin;
 mod app;
 mod connection;
 pub(crate) mod exchange;
+mod framing;
 mod known_routes;
 mod send_rate;
 mod socket;

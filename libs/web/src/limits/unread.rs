@@ -22,6 +22,10 @@ use futures_util::{FutureExt, Stream, StreamExt};
 
 use crate::server::exchange::Exchange;
 
+/// The maximum number of turns in which a connection receives the rest of a body. Each turn has at
+/// least 16 KiB if they have arrived.
+const MAX_TURNS: usize = 4;
+
 /// Holds the request's body until the response is sent, and reads the part that has arrived.
 pub(crate) async fn hold_request_body<B: MessageBody + 'static>(
     mut request: ServiceRequest,
@@ -37,11 +41,8 @@ pub(crate) async fn hold_request_body<B: MessageBody + 'static>(
     request.set_payload(Payload::Stream { payload: Box::pin(body.clone()) });
     let response = next.call(request).await?;
     body.read_received().await;
-    if body.payload.borrow().is_some() {
-        body.exchange.discard_input();
-    }
     Ok(response.map_body(|_, response| {
-        EitherBody::right(BoxBody::new(BodyHoldingResponse { response: response.boxed(), _body: body }))
+        EitherBody::right(BoxBody::new(BodyHoldingResponse { response: response.boxed(), body }))
     }))
 }
 
@@ -57,10 +58,21 @@ impl SharedBody {
     ///
     /// A request is often rejected before the connection has parsed the body from the same packet.
     async fn read_received(&mut self) {
-        if self.payload.borrow().is_some() {
-            // Yield, so that the connection's task parses the received bytes.
+        for _ in 0..MAX_TURNS {
+            if self.payload.borrow().is_none() {
+                return;
+            }
+            // Yield, so that the connection's task reads and parses the received bytes. It polls a
+            // new handler twice before it reads.
             tokio::task::yield_now().await;
-            while let Some(Some(Ok(_))) = self.next().now_or_never() {}
+            tokio::task::yield_now().await;
+            let mut has_read = false;
+            while let Some(Some(Ok(_))) = self.next().now_or_never() {
+                has_read = true;
+            }
+            if !has_read {
+                return;
+            }
         }
     }
 }
@@ -89,7 +101,15 @@ impl Stream for SharedBody {
 /// A response body that holds its request's body.
 struct BodyHoldingResponse {
     response: BoxBody,
-    _body: SharedBody,
+    body: SharedBody,
+}
+
+impl Drop for BodyHoldingResponse {
+    fn drop(&mut self) {
+        if self.body.payload.borrow().is_some() {
+            self.body.exchange.discard_input();
+        }
+    }
 }
 
 impl MessageBody for BodyHoldingResponse {

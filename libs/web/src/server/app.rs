@@ -18,7 +18,7 @@ use crate::observe::{ListenerContext, observe};
 use crate::openapi::page::ApiPage;
 use crate::response::headers::{cors, default_headers};
 use crate::response::problem::Problem;
-use crate::server::connection::count_in_flight;
+use crate::server::exchange::follow_exchange;
 use crate::server::known_routes::{KnownRoutes, reject_unmatched};
 
 /// The parts from which each thread of a listener builds its application.
@@ -75,7 +75,7 @@ impl<D: Fn(&mut web::ServiceConfig)> ListenerApp<D> {
             .wrap(Condition::new(!self.origins.is_empty(), cors(&self.origins)))
             .wrap(default_headers())
             .wrap(from_fn(close_connection_while_draining))
-            .wrap(from_fn(count_in_flight))
+            .wrap(from_fn(follow_exchange))
     }
 }
 

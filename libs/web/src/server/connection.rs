@@ -9,10 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use actix_web::Error;
-use actix_web::body::MessageBody;
-use actix_web::dev::{ServiceRequest, ServiceResponse};
-use actix_web::middleware::Next;
+use actix_web::web::BytesMut;
 use prometheus_client::metrics::counter::Counter;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
@@ -20,6 +17,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::limits::caller::{ClientAddress, TrustedProxies};
 use crate::server::exchange::Exchange;
+use crate::server::framing::HeadEnds;
 use crate::server::send_rate::SendRate;
 
 /// The time in which a request head must arrive. If the first head of a connection is late, the
@@ -33,6 +31,13 @@ pub(super) const REQUEST_HEAD_TIMEOUT: Duration = Duration::from_secs(20);
 /// same one, but only above 128 KiB.
 const HEAD_TOO_LARGE: &[u8] =
     b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+
+/// The bytes that actix-http receives before it parses them. Its buffer grows with them and keeps
+/// its size.
+const MAX_UNPARSED_BYTES: usize = 16 * 1024;
+
+/// The time in which a caller may read the response to a head that is too large.
+const LINGER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The open connections of each peer of a listener.
 #[derive(Clone)]
@@ -83,30 +88,30 @@ impl Drop for PeerSlot {
     }
 }
 
-/// Counts a request of a connection until its handler returns.
-pub(super) async fn count_in_flight<B: MessageBody>(
-    request: ServiceRequest,
-    next: Next<B>,
-) -> Result<ServiceResponse<B>, Error> {
-    let _handling = request.conn_data::<Exchange>().map(Exchange::begin);
-    next.call(request).await
-}
-
 /// An accepted connection. It closes if a request head is late or too large, or if the caller does
 /// not read its responses.
 ///
 /// actix-http limits the time of a connection's first head only. Its timer of an idle connection
 /// stops at the first byte of the next head. It does not limit the time of a response.
+///
+/// actix-http parses all requests that it has received, and each of them takes about 7 KiB. A
+/// connection therefore keeps the requests behind an unfinished response.
 pub(super) struct Connection {
     stream: TcpStream,
     exchange: Exchange,
-    /// The deadline of the current wait for a request. It does not apply while a request is in
-    /// flight.
+    /// Received bytes that actix-http must not parse yet. It has at most the bytes of one read.
+    kept: BytesMut,
+    /// The deadline of the current wait for a request. It does not apply during a response.
     deadline: Pin<Box<Sleep>>,
     state: State,
     idle_timeout: Duration,
-    /// True after a full buffer, until actix-http has parsed it.
-    is_unparsed: bool,
+    head_ends: HeadEnds,
+    /// True if actix-http has received a whole request head and has not parsed it.
+    has_unparsed_head: bool,
+    /// The bytes that actix-http has received since it parsed its input.
+    unparsed: usize,
+    /// True after a response to a head that is too large.
+    is_rejected: bool,
     send_rate: SendRate,
     /// The timer of the caller's deadline. Most connections never need one.
     send_timer: Option<Pin<Box<Sleep>>>,
@@ -144,10 +149,14 @@ impl Connection {
         let connection = Self {
             stream,
             exchange: Exchange::default(),
+            kept: BytesMut::new(),
             deadline,
             state: State::Idle,
             idle_timeout,
-            is_unparsed: false,
+            head_ends: HeadEnds::default(),
+            has_unparsed_head: false,
+            unparsed: 0,
+            is_rejected: false,
             send_rate: SendRate::new(),
             send_timer: None,
             _slot: slot,
@@ -161,7 +170,7 @@ impl Connection {
 
     /// Returns ready at the deadline of the current wait.
     fn poll_deadline(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        if self.exchange.is_in_flight() {
+        if self.exchange.is_active() {
             self.state = State::Response;
             return Poll::Pending;
         }
@@ -179,35 +188,112 @@ impl Connection {
         let _ = self.deadline.as_mut().poll(context);
     }
 
-    /// Restarts the deadline after a write, unless a handler still runs. A streamed response, whose
-    /// handler has returned, can therefore last longer than the deadline.
-    fn restart_idle_deadline(&mut self, context: &mut Context<'_>) {
-        if !self.exchange.is_in_flight() {
-            self.wait_for(State::Idle, context);
+    /// Reads the stream, and keeps the part of the input that actix-http must not parse yet.
+    fn read_stream(&mut self, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let is_waiting = self.unparsed > 0 || self.exchange.is_active();
+        if is_waiting && self.exchange.is_full() {
+            return self.wait_for_acceptance(context);
         }
+        let filled = buffer.filled().len();
+        let Poll::Ready(read) = Pin::new(&mut self.stream).poll_read(context, buffer) else {
+            return self.end_turn();
+        };
+        read?;
+        let input = &buffer.filled()[filled..];
+        if input.is_empty() {
+            return Poll::Ready(Ok(()));
+        }
+        let accepted = self.accept_part(input, context);
+        self.kept.extend_from_slice(&input[accepted..]);
+        buffer.set_filled(filled + accepted);
+        if accepted == 0 { self.wait_for_acceptance(context) } else { Poll::Ready(Ok(())) }
     }
 
-    /// Reads nothing while a request in flight leaves its input unread. Ends the input if a request
-    /// head is too large.
-    fn pause(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.exchange.is_in_flight() {
+    /// Reads the next part of the kept input.
+    fn read_kept(&mut self, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let mut kept = std::mem::take(&mut self.kept);
+        let accepted = self.accept_part(&kept[..kept.len().min(buffer.remaining())], context);
+        buffer.put_slice(&kept.split_to(accepted));
+        // An idle connection holds no memory for it.
+        if !kept.is_empty() {
+            self.kept = kept;
+        }
+        if accepted == 0 { self.wait_for_acceptance(context) } else { Poll::Ready(Ok(())) }
+    }
+
+    /// Returns the length of the part of `input` that actix-http may receive now, and counts it.
+    fn accept_part(&mut self, input: &[u8], context: &mut Context<'_>) -> usize {
+        if self.must_parse() {
+            return 0;
+        }
+        let length = if self.exchange.is_active() {
+            self.exchange.receive_body(input)
+        } else {
+            let end = self.head_ends.find(input);
+            self.has_unparsed_head = end.is_some();
+            let length = end.unwrap_or(input.len());
+            self.exchange.receive_head(length);
+            if self.state == State::Idle {
+                self.wait_for(State::Head, context);
+            }
+            length
+        };
+        self.unparsed += length;
+        length
+    }
+
+    /// Returns true if actix-http must parse its input before it may receive more.
+    fn must_parse(&self) -> bool {
+        self.has_unparsed_head || self.unparsed >= MAX_UNPARSED_BYTES
+    }
+
+    /// Waits until actix-http may receive more input.
+    fn wait_for_acceptance(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.exchange.is_active() && !self.must_parse() {
             self.exchange.pause(context.waker().clone());
-            return Poll::Pending;
-        }
-        // actix-http parses the input after it has read all that is there.
-        if !std::mem::replace(&mut self.is_unparsed, true) {
+        } else {
             context.waker().wake_by_ref();
-            return Poll::Pending;
         }
-        // The response to an earlier request may still be incomplete.
-        if !self.exchange.has_begun() {
-            // If the send buffer is full, the caller sees only the close.
-            let _ = self.stream.try_write(HEAD_TOO_LARGE);
-        }
-        Poll::Ready(Ok(()))
+        self.end_turn()
     }
 
-    /// Restarts the deadline of an idle connection and counts the caller's progress.
+    /// Returns pending. actix-http parses its input after it has read all that is there.
+    fn end_turn(&mut self) -> Poll<io::Result<()>> {
+        self.has_unparsed_head = false;
+        self.unparsed = 0;
+        Poll::Pending
+    }
+
+    /// Returns true if the first part of a request head, which actix-http has parsed, has the
+    /// maximum size.
+    fn is_head_too_large(&self) -> bool {
+        self.exchange.is_full() && self.unparsed == 0 && !self.exchange.is_active()
+    }
+
+    /// Rejects a request head that is too large.
+    fn reject_head(&mut self, context: &mut Context<'_>) {
+        self.is_rejected = true;
+        // If the kernel's send buffer is full, the caller sees only the close.
+        let _ = self.stream.try_write(HEAD_TOO_LARGE);
+        let _ = Pin::new(&mut self.stream).poll_shutdown(context);
+        self.deadline.as_mut().reset(Instant::now() + LINGER_TIMEOUT);
+    }
+
+    /// Reads and drops the rest of a rejected request head, until the caller closes the connection.
+    ///
+    /// Otherwise the kernel would reset the connection, and the response could be lost.
+    fn drop_input(&mut self, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let filled = buffer.filled().len();
+        loop {
+            ready!(Pin::new(&mut self.stream).poll_read(context, buffer))?;
+            if buffer.filled().len() == filled {
+                return Poll::Ready(Ok(()));
+            }
+            buffer.set_filled(filled);
+        }
+    }
+
+    /// Counts the caller's progress. Each request begins with a new allowance.
     ///
     /// # Errors
     /// [`io::ErrorKind::TimedOut`] if the caller reads too slowly.
@@ -217,6 +303,9 @@ impl Connection {
         context: &mut Context<'_>,
     ) -> Poll<io::Result<usize>> {
         let now = Instant::now();
+        if self.exchange.take_new() {
+            self.send_rate = SendRate::new();
+        }
         let Poll::Ready(written) = written else {
             let deadline = self.send_rate.block(now);
             let timer = self.send_timer.get_or_insert_with(|| Box::pin(sleep_until(deadline)));
@@ -231,7 +320,6 @@ impl Connection {
         };
         let written = written?;
         self.send_rate.accept(written, now);
-        self.restart_idle_deadline(context);
         Poll::Ready(Ok(written))
     }
 }
@@ -242,23 +330,25 @@ impl AsyncRead for Connection {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        // Reports the end of the input. actix-http then closes the connection unless a response is
-        // still being streamed.
+        // Reports the end of the input. actix-http then closes the connection.
         if self.poll_deadline(context).is_ready() {
             return Poll::Ready(Ok(()));
         }
-        if self.exchange.is_full() {
-            return self.pause(context);
+        if self.exchange.discards_input() {
+            self.kept.clear();
+            return Pin::new(&mut self.stream).poll_read(context, buffer);
         }
-        self.is_unparsed = false;
-        let filled = buffer.filled().len();
-        ready!(Pin::new(&mut self.stream).poll_read(context, buffer))?;
-        let received = buffer.filled().len() - filled;
-        self.exchange.receive(received);
-        if self.state == State::Idle && received > 0 {
-            self.wait_for(State::Head, context);
+        if self.is_head_too_large() {
+            // The response to an earlier request may still be in the buffer of actix-http.
+            if self.exchange.has_begun() {
+                return Poll::Ready(Ok(()));
+            }
+            self.reject_head(context);
         }
-        Poll::Ready(Ok(()))
+        if self.is_rejected {
+            return self.drop_input(context, buffer);
+        }
+        if self.kept.is_empty() { self.read_stream(context, buffer) } else { self.read_kept(context, buffer) }
     }
 }
 
@@ -272,7 +362,11 @@ impl AsyncWrite for Connection {
         self.after_write(written, context)
     }
 
+    /// actix-http flushes when its buffer is empty.
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.exchange.end_flushed() {
+            self.wait_for(State::Idle, context);
+        }
         Pin::new(&mut self.stream).poll_flush(context)
     }
 

@@ -1,77 +1,210 @@
 //! The state of a connection that its stream and the middlewares of its requests share.
 
 use std::cell::Cell;
+use std::pin::Pin;
 use std::rc::Rc;
-use std::task::Waker;
+use std::task::{Context, Poll, Waker};
+
+use actix_web::Error;
+use actix_web::HttpMessage;
+use actix_web::body::{BodySize, BoxBody, MessageBody};
+use actix_web::dev::{Payload, ServiceRequest, ServiceResponse};
+use actix_web::http::header::CONTENT_LENGTH;
+use actix_web::middleware::Next;
+use actix_web::web::Bytes;
+
+use crate::server::framing::ChunkedBody;
 
 /// The maximum size of a request head, as in nginx and Node.
-pub(crate) const MAX_HEAD_BYTES: usize = 16 * 1024;
-/// The received bytes that a connection keeps for a request in flight, before it stops reading.
+const MAX_HEAD_BYTES: usize = 16 * 1024;
+/// The received bytes of a body that actix-http keeps for a handler.
 ///
-/// Half of this size would cost throughput, because actix-http passes 32 KiB to a handler at once.
+/// Half of this size would cost throughput, because actix-http keeps 32 KiB for a handler before it
+/// waits.
 const MAX_UNREAD_BYTES: usize = 64 * 1024;
 
-/// The requests of a connection, and the received bytes that no request has taken yet.
+/// The request of a connection, and the bytes that actix-http has and that no handler has taken.
 ///
-/// actix-http keeps up to 128 KiB of such bytes for each connection, and has no setting for it.
+/// actix-http keeps up to 128 KiB of input for each connection, and has no setting for it. It
+/// parses all requests in its input at once.
 #[derive(Clone, Default)]
 pub(crate) struct Exchange(Rc<State>);
 
 #[derive(Default)]
 struct State {
-    /// The number of requests whose handlers have not returned a response.
-    in_flight: Cell<usize>,
+    phase: Cell<Phase>,
+    /// True if the connection has had a whole request head.
     has_begun: Cell<bool>,
+    /// True until the connection has seen the beginning of the current request.
+    is_new: Cell<bool>,
     unread: Cell<usize>,
+    body: Cell<Body>,
     discards_input: Cell<bool>,
-    /// The task of the connection, while it does not read.
+    /// The task of the connection, while it keeps input.
     paused: Cell<Option<Waker>>,
 }
 
-/// A request whose handler has not returned a response. Dropping it ends the request.
-pub(crate) struct Handling(Exchange);
+/// The phase of a connection's current request.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Phase {
+    #[default]
+    None,
+    /// The handler has not returned a response.
+    Handling,
+    /// actix-http takes the response.
+    Sending,
+    /// actix-http has the whole response. The kernel has not accepted all of it.
+    Flushing,
+}
 
-impl Drop for Handling {
+/// The rest of a request body, which actix-http has not received.
+#[derive(Clone, Copy, Default)]
+enum Body {
+    #[default]
+    None,
+    Bytes(usize),
+    Chunks(ChunkedBody),
+}
+
+impl Body {
+    fn of(request: &ServiceRequest) -> Self {
+        if matches!(request.parts().1, Payload::None) {
+            return Self::None;
+        }
+        if request.chunked().unwrap_or_default() {
+            return Self::Chunks(ChunkedBody::Size(0));
+        }
+        let length = request.headers().get(CONTENT_LENGTH);
+        let length = length.and_then(|length| length.to_str().ok()?.trim().parse().ok());
+        // Without a length, the connection belongs to another protocol.
+        Self::Bytes(length.unwrap_or(usize::MAX))
+    }
+}
+
+/// The current request of a connection. It is dropped with the response, after actix-http has taken
+/// the last bytes.
+struct CurrentRequest(Exchange);
+
+impl Drop for CurrentRequest {
     fn drop(&mut self) {
-        let Self(Exchange(state)) = self;
-        state.in_flight.set(state.in_flight.get() - 1);
-        self.0.resume();
+        let Self(exchange) = self;
+        exchange.0.phase.set(Phase::Flushing);
+    }
+}
+
+/// Follows a request of a connection until its response is sent.
+pub(super) async fn follow_exchange<B: MessageBody + 'static>(
+    request: ServiceRequest,
+    next: Next<B>,
+) -> Result<ServiceResponse<FollowedBody>, Error> {
+    let exchange = request.conn_data::<Exchange>();
+    let current = exchange.map(|exchange| exchange.begin(Body::of(&request)));
+    let response = next.call(request).await?;
+    if let Some(CurrentRequest(exchange)) = &current {
+        exchange.0.phase.set(Phase::Sending);
+        // Nothing reads the rest.
+        exchange.0.body.set(Body::None);
+    }
+    Ok(response.map_body(|_, body| FollowedBody { body: body.boxed(), _current: current }))
+}
+
+/// The body of a response.
+pub(super) struct FollowedBody {
+    body: BoxBody,
+    _current: Option<CurrentRequest>,
+}
+
+impl MessageBody for FollowedBody {
+    type Error = Box<dyn std::error::Error>;
+
+    fn size(&self) -> BodySize {
+        self.body.size()
+    }
+
+    fn poll_next(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Bytes, Self::Error>>> {
+        Pin::new(&mut self.body).poll_next(context)
     }
 }
 
 impl Exchange {
     /// Begins a request, whose head is no longer unread.
-    pub(crate) fn begin(&self) -> Handling {
+    fn begin(&self, body: Body) -> CurrentRequest {
         let Self(state) = self;
-        state.in_flight.set(state.in_flight.get() + 1);
+        state.phase.set(Phase::Handling);
         state.has_begun.set(true);
+        state.is_new.set(true);
+        state.body.set(body);
         state.discards_input.set(false);
         state.unread.set(0);
         self.resume();
-        Handling(self.clone())
+        CurrentRequest(self.clone())
     }
 
-    pub(crate) fn is_in_flight(&self) -> bool {
-        self.0.in_flight.get() > 0
+    /// Returns true from the beginning of a request until the kernel has accepted its response.
+    pub(super) fn is_active(&self) -> bool {
+        self.0.phase.get() != Phase::None
+    }
+
+    /// Ends the current request if actix-http has its whole response. Returns true if it ends.
+    pub(super) fn end_flushed(&self) -> bool {
+        let is_flushed = self.0.phase.get() == Phase::Flushing;
+        if is_flushed {
+            self.0.phase.set(Phase::None);
+            self.resume();
+        }
+        is_flushed
+    }
+
+    /// Returns true once after the beginning of each request.
+    pub(super) fn take_new(&self) -> bool {
+        self.0.is_new.take()
     }
 
     /// Returns true if the connection has had a whole request head.
-    pub(crate) fn has_begun(&self) -> bool {
+    pub(super) fn has_begun(&self) -> bool {
         self.0.has_begun.get()
     }
 
-    /// Counts received bytes.
-    pub(crate) fn receive(&self, bytes: usize) {
+    /// Counts bytes of a request head.
+    pub(super) fn receive_head(&self, bytes: usize) {
         self.0.unread.set(self.0.unread.get().saturating_add(bytes));
+    }
+
+    /// Returns the length of the part of the body at the beginning of `input` that actix-http may
+    /// receive now, and counts it.
+    pub(super) fn receive_body(&self, input: &[u8]) -> usize {
+        let Self(state) = self;
+        if self.is_full() {
+            return 0;
+        }
+        let mut body = state.body.get();
+        let length = match &mut body {
+            Body::None => 0,
+            Body::Bytes(rest) => {
+                let length = input.len().min(*rest);
+                *rest -= length;
+                length
+            }
+            Body::Chunks(body) => body.pass(input),
+        };
+        state.body.set(body);
+        state.unread.set(state.unread.get().saturating_add(length));
+        length
     }
 
     /// Stops counting bytes that a handler has read from its body.
     pub(crate) fn take(&self, bytes: usize) {
+        let was_full = self.is_full();
         self.0.unread.set(self.0.unread.get().saturating_sub(bytes));
-        self.resume();
+        if was_full && !self.is_full() {
+            self.resume();
+        }
     }
 
-    /// Stops counting all bytes, because a handler waits for more of its body.
+    /// Stops counting all bytes, because a handler has read all that there is.
     pub(crate) fn take_all(&self) {
         self.take(usize::MAX);
     }
@@ -80,16 +213,21 @@ impl Exchange {
     /// connection.
     pub(crate) fn discard_input(&self) {
         self.0.discards_input.set(true);
+        self.resume();
     }
 
-    /// Returns true while the connection must not read more.
-    pub(crate) fn is_full(&self) -> bool {
-        let max = if self.is_in_flight() { MAX_UNREAD_BYTES } else { MAX_HEAD_BYTES };
-        self.0.unread.get() >= max && !self.0.discards_input.get()
+    pub(super) fn discards_input(&self) -> bool {
+        self.0.discards_input.get()
     }
 
-    /// Wakes `connection` as soon as a request begins, ends or reads its body.
-    pub(crate) fn pause(&self, connection: Waker) {
+    /// Returns true if actix-http has as much of a head or a body as it may keep.
+    pub(super) fn is_full(&self) -> bool {
+        let max = if self.0.phase.get() == Phase::Handling { MAX_UNREAD_BYTES } else { MAX_HEAD_BYTES };
+        self.0.unread.get() >= max
+    }
+
+    /// Wakes `connection` as soon as actix-http may receive more.
+    pub(super) fn pause(&self, connection: Waker) {
         self.0.paused.set(Some(connection));
     }
 

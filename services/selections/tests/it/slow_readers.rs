@@ -7,21 +7,27 @@ use testkit::deployed::Deployed;
 use testkit::issuer::Claims;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
+use tokio::time::timeout;
 
 use crate::{eventually, guid};
 
 const READERS: usize = 200;
+const SMALL_BUFFER_BYTES: u32 = 4096;
 
 /// A response whose body is longer than all buffers of a connection.
 const LONG_RESPONSE: &str = "/docs/selections/swagger-ui-bundle.js";
 
+/// Connects with a small buffer for responses.
+async fn connect(selections: &Deployed, buffer_bytes: u32) -> TcpStream {
+    let request = selections.guest().request(Method::GET, "/").build().unwrap();
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(buffer_bytes).unwrap();
+    socket.connect(request.url().socket_addrs(|| None).unwrap()[0]).await.unwrap()
+}
+
 /// Sends a request for `path` and leaves the response unread.
 async fn request_unread(selections: &Deployed, path: &str) -> TcpStream {
-    let caller = selections.caller(&Claims::user(guid()));
-    let request = caller.request(Method::GET, path).build().unwrap();
-    let socket = TcpSocket::new_v4().unwrap();
-    socket.set_recv_buffer_size(4096).unwrap();
-    let mut stream = socket.connect(request.url().socket_addrs(|| None).unwrap()[0]).await.unwrap();
+    let mut stream = connect(selections, SMALL_BUFFER_BYTES).await;
     stream.write_all(format!("GET {path} HTTP/1.1\r\nhost: test\r\n\r\n").as_bytes()).await.unwrap();
     stream.readable().await.unwrap();
     stream
@@ -54,6 +60,61 @@ async fn unread_api_pages_share_memory() {
     assert!(kernel < READERS * length / 8, "the kernel buffers {kernel} bytes");
     let grown = selections.memory("VmHWM") - before;
     assert!(grown < READERS * length / 8, "the process has grown by {grown} bytes");
+}
+
+/// RULE-ALL-123: input behind an unread response takes little memory, whether it is many requests
+/// or a body that no handler reads. So do the responses to many requests.
+#[tokio::test]
+async fn input_behind_an_unread_response_takes_little_memory() {
+    const CONNECTIONS: usize = 100;
+    const MAX_BYTES_PER_CONNECTION: usize = 256 * 1024;
+    /// Longer than actix-http's largest buffer of input.
+    const BODY_BYTES: usize = 512 * 1024;
+    let first = format!("GET {LONG_RESPONSE} HTTP/1.1\r\nhost: a\r\n");
+    // actix-http would parse all requests at once.
+    let requests = format!("{first}\r\n{}", "GET / HTTP/1.1\r\nhost: a\r\n\r\n".repeat(550));
+    let body = format!("{first}content-length: {BODY_BYTES}\r\n\r\n{}", "x".repeat(BODY_BYTES));
+    // actix-http keeps any number of heads of responses without a body.
+    let redirects = "GET /docs/selections HTTP/1.1\r\nhost: a\r\n\r\n".repeat(20_000);
+    for (case, input) in [("requests", requests), ("body", body), ("redirects", redirects)] {
+        let selections = Deployed::start(env!("CARGO_BIN_EXE_selections"), &["serve"], &[]).await;
+        let length = selections.guest().get(LONG_RESPONSE).await.text.len();
+        selections.reset_peak_memory();
+        let before = selections.memory("VmHWM");
+        let mut unread = Vec::new();
+        for _ in 0..CONNECTIONS {
+            let mut stream = connect(&selections, SMALL_BUFFER_BYTES).await;
+            // The kernel may not have room for all of it.
+            let _ = timeout(Duration::from_millis(100), stream.write_all(input.as_bytes())).await;
+            unread.push(stream);
+        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let grown = selections.memory("VmHWM") - before;
+        eprintln!("{case}: {grown} bytes");
+        assert!(grown < CONNECTIONS * MAX_BYTES_PER_CONNECTION, "{case}: {grown} bytes");
+        let read = unread[0].read_exact(&mut vec![0; length]).await;
+        assert!(read.is_ok(), "{case}: {read:?}");
+    }
+}
+
+/// RULE-ALL-122: the pauses of a caller while it reads earlier responses of its connection do not
+/// count.
+#[tokio::test]
+async fn reader_has_an_allowance_for_each_response() {
+    /// Two pauses use 26 s of the allowance, and a response restores at most 22 s.
+    const PAUSE: Duration = Duration::from_secs(13);
+    let selections = Deployed::start(env!("CARGO_BIN_EXE_selections"), &["serve"], &[]).await;
+    let request = format!("GET {LONG_RESPONSE} HTTP/1.1\r\nhost: test\r\n\r\n");
+    let length = selections.guest().get(LONG_RESPONSE).await.text.len();
+    let mut stream = connect(&selections, 64 * 1024).await;
+    for response in 1..=3 {
+        stream.write_all(request.as_bytes()).await.unwrap();
+        for half in [length / 2, length - length / 2] {
+            tokio::time::sleep(PAUSE).await;
+            let read = stream.read_exact(&mut vec![0; half]).await;
+            assert!(read.is_ok(), "response {response}: {read:?}");
+        }
+    }
 }
 
 /// RULE-ALL-122: a caller that reads a little every second loses its connection before the end of
