@@ -18,19 +18,40 @@ use crate::{
     payloads, publish, rub, service, start, topics,
 };
 
-/// INV-TLE-1: the database refuses update, delete and truncate, also for the owner of the table and
-/// for a role with all privileges.
-#[tokio::test]
-async fn timeline_rows_cannot_be_changed_or_removed() {
-    let deal = create_deal().await;
-    let sql = service().sql().await;
+/// Checks that the database refuses each statement, also from the owner of the tables and from a
+/// role with all privileges.
+async fn expect_refused(crm: &Running, statements: &[String]) {
+    let sql = crm.sql().await;
     let role = format!("clerk_{}", guid().simple());
     sql.batch_execute(&format!("create role {role}; grant usage on schema crm to {role}; grant all on all tables in schema crm to {role}"))
         .await
         .unwrap();
+    for statement in statements {
+        for role in ["none", &role] {
+            sql.batch_execute(&format!("set role {role}")).await.unwrap();
+            let refused = sql.batch_execute(statement).await.unwrap_err();
+            let code = refused.code();
+            assert_eq!(code, Some(&SqlState::RESTRICT_VIOLATION), "{role}: {statement}: {refused:?}");
+        }
+    }
+    sql.batch_execute(&format!("reset role; drop owned by {role}; drop role {role}")).await.unwrap();
+}
+
+/// INV-TLE-1: the database refuses to remove all rows at once.
+#[tokio::test]
+async fn timeline_cannot_be_truncated() {
+    // `truncate` locks tables, so the requests of other tests could deadlock with it.
+    let own = start(&[]);
+    expect_refused(&own, &["truncate timeline".to_owned(), "truncate deal cascade".to_owned()]).await;
+}
+
+/// INV-TLE-1: the database refuses update and delete.
+#[tokio::test]
+async fn timeline_rows_cannot_be_changed_or_removed() {
+    let deal = create_deal().await;
     let row = format!("timeline where deal_id = '{}'", deal.id);
     let columns = "id, deal_id, kind, payload, actor_user_id, actor_role, created_at, row_version, agent_user_id, amount, currency";
-    for statement in [
+    let statements = [
         format!("update timeline set actor_role = 'CareService' where deal_id = '{}'", deal.id),
         "update timeline set kind = kind where false".to_owned(),
         format!("delete from {row}"),
@@ -41,17 +62,8 @@ async fn timeline_rows_cannot_be_changed_or_removed() {
         format!(
             "merge into timeline using (select id from {row}) as known on timeline.id = known.id when matched then delete"
         ),
-        "truncate timeline".to_owned(),
-        "truncate deal cascade".to_owned(),
-    ] {
-        for role in ["none", &role] {
-            sql.batch_execute(&format!("set role {role}")).await.unwrap();
-            let refused = sql.batch_execute(&statement).await.unwrap_err();
-            let code = refused.code();
-            assert_eq!(code, Some(&SqlState::RESTRICT_VIOLATION), "{role}: {statement}: {refused:?}");
-        }
-    }
-    sql.batch_execute(&format!("reset role; drop owned by {role}; drop role {role}")).await.unwrap();
+    ];
+    expect_refused(service(), &statements).await;
     assert_eq!(deal.timeline().await.len(), 1);
 }
 
