@@ -86,8 +86,11 @@ impl Browser {
             () = signals.stop() => Err(anyhow::anyhow!("interrupted")),
         };
         if played.is_err() {
-            // A screenshot of the failure.
+            // A screenshot and the state of the page at the failure.
             let _ = pilot.picture(&devkit::stack::dev_path("logs/browser.png")?).await;
+            if let Ok(state) = pilot.state().await {
+                devkit::print_line(&format!("{state:#}"));
+            }
         }
         let stopped = pilot.stop().await;
         played.and(stopped)

@@ -155,6 +155,15 @@ impl Pilot {
         Ok(self.browser.execute(script, Vec::new()).await?)
     }
 
+    /// Returns the page's visibility, its last resources with their times in milliseconds, and the
+    /// new errors of the console. A request without a response is not among the resources.
+    pub(super) async fn state(&self) -> anyhow::Result<Value> {
+        let script = "return {address: location.href, visibility: document.visibilityState, \
+                      now: performance.now(), resources: performance.getEntriesByType('resource').slice(-20) \
+                      .map(({name, startTime, responseEnd}) => [name, startTime, responseEnd])}";
+        Ok(json!({"page": self.run(script).await?, "errors": self.take_console_errors().await?}))
+    }
+
     /// Returns the new errors of the browser's console.
     pub(super) async fn take_console_errors(&self) -> anyhow::Result<Vec<String>> {
         let log = self.http.post(format!("{}/se/log", self.url)).json(&json!({"type": "browser"}));
