@@ -114,7 +114,7 @@ impl Browser {
         done(&format!("flat {number} is booked in both windows, and the event is shown"));
 
         pilot.switch_to(&buyer).await?;
-        send_message(pilot, &seller, &buyer).await?;
+        send_message(pilot, &seller, &buyer, &number).await?;
         call(pilot, &seller, &buyer, self.media).await?;
 
         pilot.switch_to(&seller).await?;
@@ -177,10 +177,16 @@ async fn book(pilot: &Pilot) -> anyhow::Result<String> {
     Ok(number)
 }
 
-/// Sends a message from Anna to Dmitri in the newest chat.
-async fn send_message(pilot: &Pilot, seller: &pilot::Window, buyer: &pilot::Window) -> anyhow::Result<()> {
-    pilot.wait_for("#chat nav button:first-child[data-chat]").await?;
-    let chat = pilot.attribute("#chat nav button:first-child", "data-chat").await?;
+/// Sends a message from Anna to Dmitri in the newest chat, which is about the flat `number`.
+async fn send_message(
+    pilot: &Pilot,
+    seller: &pilot::Window,
+    buyer: &pilot::Window,
+    number: &str,
+) -> anyhow::Result<()> {
+    // The chat may be created after the booking is shown.
+    let newest = format!("#chat nav button:first-child[data-title='№ {number}']");
+    let chat = pilot.attribute(&newest, "data-chat").await?;
     let chat = format!("[data-chat='{}']", chat.context("a chat without an id")?);
     pilot.click(&chat).await?;
     pilot.wait_for(&format!("{chat}[aria-pressed='true']")).await?;
@@ -202,16 +208,22 @@ async fn call(
     buyer: &pilot::Window,
     media: bool,
 ) -> anyhow::Result<()> {
+    // A browser may delay the work of a window in the background.
+    let joined = if media {
+        "#call[data-state='Joined'][data-media='connected']"
+    } else {
+        "#call[data-state='Joined']"
+    };
     pilot.click("[data-action='call-Audio']").await?;
-    pilot.wait_for("#call[data-state='Joined']").await?;
+    pilot.wait_for(joined).await?;
     pilot.switch_to(seller).await?;
     pilot.wait_for("#call[data-state='Invited']").await?;
     pilot.click("#call [data-action='join']").await?;
-    pilot.wait_for("#call[data-state='Joined']").await?;
+    pilot.wait_for(joined).await?;
     if media {
         for window in [seller, buyer] {
             pilot.switch_to(window).await?;
-            pilot.wait_for("#call[data-media='connected'][data-tracks='1']").await?;
+            pilot.wait_for("#call[data-tracks='1']").await?;
         }
     }
     pilot.switch_to(buyer).await?;

@@ -115,7 +115,7 @@ impl Pilot {
 
     /// Waits for an element.
     pub(super) async fn wait_for(&self, selector: &str) -> anyhow::Result<()> {
-        self.element(selector).await.map(drop)
+        self.retry(selector, async || self.element(selector).await.map(drop)).await
     }
 
     pub(super) async fn click(&self, selector: &str) -> anyhow::Result<()> {
@@ -123,7 +123,7 @@ impl Pilot {
     }
 
     pub(super) async fn write(&self, selector: &str, text: &str) -> anyhow::Result<()> {
-        Ok(self.element(selector).await?.send_keys(text).await?)
+        self.retry(selector, async || Ok(self.element(selector).await?.send_keys(text).await?)).await
     }
 
     /// Replaces the text of an input.
@@ -187,8 +187,8 @@ impl Pilot {
         found.with_context(|| format!("the page does not show {selector}"))
     }
 
-    /// Repeats `work` while it fails, since the page may be redrawn between finding an element and
-    /// using it.
+    /// Repeats `work` while it fails, since the page may be redrawn or left between finding an
+    /// element and using it.
     async fn retry<T>(&self, selector: &str, work: impl AsyncFn() -> anyhow::Result<T>) -> anyhow::Result<T> {
         let deadline = Instant::now() + ELEMENT_TIMEOUT;
         loop {

@@ -48,7 +48,7 @@ function line(message) {
 
 function draw() {
   const list = chats.map((chat) => el("button", {
-    type: "button", "data-chat": chat.Id, "data-keep": chat.Id, "aria-pressed": String(chat.Id === opened?.Id), click: () => attempt(() => choose(chat)),
+    type: "button", "data-chat": chat.Id, "data-title": title(chat), "data-keep": chat.Id, "aria-pressed": String(chat.Id === opened?.Id), click: () => attempt(() => choose(chat)),
   }, el("b", {}, title(chat)), el("small", {}, chat.Members.map((member) => nameOf(member.UserId)).join(", ")),
   chat.UnreadCount > 0 && chat.Id !== opened?.Id && el("span", { class: "count" }, String(chat.UnreadCount))));
   const log = el("ol", { class: "log", role: "log", tabindex: 0 }, messages.toReversed().map(line));
