@@ -43,8 +43,9 @@ async fn commit_wakes_streams_of_another_replica() {
     }
 
     let sql = other.sql().await;
+    // The last query of the connection is a wake-up if the replica has changed chats since then.
     let end_listeners = "select pg_terminate_backend(pid) from pg_stat_activity \
-                     where datname = current_database() and query = 'listen messenger_stream'";
+                     where datname = current_database() and query ~ '^(listen|select pg_notify)'";
     eventually("the end of the connection", async || {
         (sql.execute(end_listeners, &[]).await.unwrap() >= 1).then_some(())
     })
