@@ -12,7 +12,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-use actix_web::body::{BodySize, BoxBody, EitherBody, MessageBody};
+use actix_web::body::{BoxBody, EitherBody, MessageBody};
 use actix_web::dev::{Payload, ServiceRequest, ServiceResponse};
 use actix_web::error::PayloadError;
 use actix_web::middleware::Next;
@@ -20,6 +20,7 @@ use actix_web::web::Bytes;
 use actix_web::{Error, HttpMessage};
 use futures_util::{FutureExt, Stream, StreamExt};
 
+use crate::response::holding_body::HoldingBody;
 use crate::server::exchange::Exchange;
 
 /// The maximum number of turns in which a connection receives the rest of a body. Each turn has at
@@ -41,9 +42,8 @@ pub(crate) async fn hold_request_body<B: MessageBody + 'static>(
     request.set_payload(Payload::Stream { payload: Box::pin(body.clone()) });
     let response = next.call(request).await?;
     body.read_received().await;
-    Ok(response.map_body(|_, response| {
-        EitherBody::right(BoxBody::new(BodyHoldingResponse { response: response.boxed(), body }))
-    }))
+    Ok(response
+        .map_body(|_, response| EitherBody::right(BoxBody::new(HoldingBody::new(response, HeldBody(body))))))
 }
 
 /// A request body that the handler reads and the response holds. It is dropped once it is read.
@@ -98,31 +98,14 @@ impl Stream for SharedBody {
     }
 }
 
-/// A response body that holds its request's body.
-struct BodyHoldingResponse {
-    response: BoxBody,
-    body: SharedBody,
-}
+/// The request body that a response holds.
+struct HeldBody(SharedBody);
 
-impl Drop for BodyHoldingResponse {
+impl Drop for HeldBody {
     fn drop(&mut self) {
-        if self.body.payload.borrow().is_some() {
-            self.body.exchange.discard_input();
+        let Self(body) = self;
+        if body.payload.borrow().is_some() {
+            body.exchange.discard_input();
         }
-    }
-}
-
-impl MessageBody for BodyHoldingResponse {
-    type Error = Box<dyn std::error::Error>;
-
-    fn size(&self) -> BodySize {
-        self.response.size()
-    }
-
-    fn poll_next(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Bytes, Self::Error>>> {
-        Pin::new(&mut self.response).poll_next(context)
     }
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod cacheable;
 pub(crate) mod headers;
+pub(crate) mod holding_body;
 pub(crate) mod problem;
 pub(crate) mod refusal;
 pub(crate) mod render;

@@ -303,7 +303,7 @@ impl Connection {
         context: &mut Context<'_>,
     ) -> Poll<io::Result<usize>> {
         let now = Instant::now();
-        if self.exchange.take_new() {
+        if self.exchange.take_allowance() {
             self.send_rate = SendRate::new();
         }
         let Poll::Ready(written) = written else {

@@ -1,18 +1,17 @@
 //! The state of a connection that its stream and the middlewares of its requests share.
 
 use std::cell::Cell;
-use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker};
+use std::task::Waker;
 
 use actix_web::Error;
 use actix_web::HttpMessage;
-use actix_web::body::{BodySize, BoxBody, MessageBody};
+use actix_web::body::MessageBody;
 use actix_web::dev::{Payload, ServiceRequest, ServiceResponse};
 use actix_web::http::header::CONTENT_LENGTH;
 use actix_web::middleware::Next;
-use actix_web::web::Bytes;
 
+use crate::response::holding_body::HoldingBody;
 use crate::server::framing::ChunkedBody;
 
 /// The maximum size of a request head, as in nginx and Node.
@@ -35,8 +34,8 @@ struct State {
     phase: Cell<Phase>,
     /// True if the connection has had a whole request head.
     has_begun: Cell<bool>,
-    /// True until the connection has seen the beginning of the current request.
-    is_new: Cell<bool>,
+    /// True until the connection has taken the new allowance of the current request's caller.
+    has_new_allowance: Cell<bool>,
     unread: Cell<usize>,
     body: Cell<Body>,
     discards_input: Cell<bool>,
@@ -81,9 +80,8 @@ impl Body {
     }
 }
 
-/// The current request of a connection. It is dropped with the response, after actix-http has taken
-/// the last bytes.
-struct CurrentRequest(Exchange);
+/// The current request of a connection. The body of its response holds it.
+pub(super) struct CurrentRequest(Exchange);
 
 impl Drop for CurrentRequest {
     fn drop(&mut self) {
@@ -96,7 +94,7 @@ impl Drop for CurrentRequest {
 pub(super) async fn follow_exchange<B: MessageBody + 'static>(
     request: ServiceRequest,
     next: Next<B>,
-) -> Result<ServiceResponse<FollowedBody>, Error> {
+) -> Result<ServiceResponse<HoldingBody<Option<CurrentRequest>>>, Error> {
     let exchange = request.conn_data::<Exchange>();
     let current = exchange.map(|exchange| exchange.begin(Body::of(&request)));
     let response = next.call(request).await?;
@@ -105,28 +103,7 @@ pub(super) async fn follow_exchange<B: MessageBody + 'static>(
         // Nothing reads the rest.
         exchange.0.body.set(Body::None);
     }
-    Ok(response.map_body(|_, body| FollowedBody { body: body.boxed(), _current: current }))
-}
-
-/// The body of a response.
-pub(super) struct FollowedBody {
-    body: BoxBody,
-    _current: Option<CurrentRequest>,
-}
-
-impl MessageBody for FollowedBody {
-    type Error = Box<dyn std::error::Error>;
-
-    fn size(&self) -> BodySize {
-        self.body.size()
-    }
-
-    fn poll_next(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Bytes, Self::Error>>> {
-        Pin::new(&mut self.body).poll_next(context)
-    }
+    Ok(response.map_body(|_, body| HoldingBody::new(body, current)))
 }
 
 impl Exchange {
@@ -135,7 +112,7 @@ impl Exchange {
         let Self(state) = self;
         state.phase.set(Phase::Handling);
         state.has_begun.set(true);
-        state.is_new.set(true);
+        state.has_new_allowance.set(true);
         state.body.set(body);
         state.discards_input.set(false);
         state.unread.set(0);
@@ -158,9 +135,9 @@ impl Exchange {
         is_flushed
     }
 
-    /// Returns true once after the beginning of each request.
-    pub(super) fn take_new(&self) -> bool {
-        self.0.is_new.take()
+    /// Returns true once for each request, whose caller has a new allowance for the response.
+    pub(super) fn take_allowance(&self) -> bool {
+        self.0.has_new_allowance.take()
     }
 
     /// Returns true if the connection has had a whole request head.

@@ -62,8 +62,8 @@ async fn unread_api_pages_share_memory() {
     assert!(grown < READERS * length / 8, "the process has grown by {grown} bytes");
 }
 
-/// RULE-ALL-123: input behind an unread response takes little memory, whether it is many requests
-/// or a body that no handler reads. So do the responses to many requests.
+/// RULE-ALL-123: pipelined requests behind an unread response take little memory, and so do a body
+/// that no handler reads and unread responses without a body.
 #[tokio::test]
 async fn input_behind_an_unread_response_takes_little_memory() {
     const CONNECTIONS: usize = 100;
@@ -90,24 +90,23 @@ async fn input_behind_an_unread_response_takes_little_memory() {
         }
         tokio::time::sleep(Duration::from_secs(1)).await;
         let grown = selections.memory("VmHWM") - before;
-        eprintln!("{case}: {grown} bytes");
         assert!(grown < CONNECTIONS * MAX_BYTES_PER_CONNECTION, "{case}: {grown} bytes");
         let read = unread[0].read_exact(&mut vec![0; length]).await;
         assert!(read.is_ok(), "{case}: {read:?}");
     }
 }
 
-/// RULE-ALL-122: the pauses of a caller while it reads earlier responses of its connection do not
-/// count.
+/// RULE-ALL-122: the pauses during earlier responses of a connection do not count.
 #[tokio::test]
 async fn reader_has_an_allowance_for_each_response() {
-    /// Two pauses use 26 s of the allowance, and a response restores at most 22 s.
-    const PAUSE: Duration = Duration::from_secs(13);
+    /// Two pauses use 34 s, and a response restores about 22 s. The allowance of 30 s is enough for
+    /// one response. The kernel closes a connection after 20 s.
+    const PAUSE: Duration = Duration::from_secs(17);
     let selections = Deployed::start(env!("CARGO_BIN_EXE_selections"), &["serve"], &[]).await;
     let request = format!("GET {LONG_RESPONSE} HTTP/1.1\r\nhost: test\r\n\r\n");
     let length = selections.guest().get(LONG_RESPONSE).await.text.len();
     let mut stream = connect(&selections, 64 * 1024).await;
-    for response in 1..=3 {
+    for response in 1..=2 {
         stream.write_all(request.as_bytes()).await.unwrap();
         for half in [length / 2, length - length / 2] {
             tokio::time::sleep(PAUSE).await;
