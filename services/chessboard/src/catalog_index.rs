@@ -5,6 +5,9 @@
 //! that was committed before it arrived. The index then finds the matching projects and counts the
 //! facets without reading a table. A list then reads the projects of its page from the database.
 
+mod block;
+mod city;
+mod matcher;
 mod project;
 mod projects;
 

@@ -1,7 +1,5 @@
 //! A project in memory, and the search for its homes.
 
-use std::mem::size_of;
-
 use auth::CompanyId;
 
 use crate::db::catalog_index::ProjectRow;
@@ -16,6 +14,27 @@ pub(super) struct HomeFilter {
     /// Inclusive.
     pub(super) price_to: i64,
     pub(super) ready_before: Option<i32>,
+}
+
+/// The homes of a project that meet a filter, as far as its summary shows.
+pub(super) enum MatchingHomes {
+    None,
+    /// The homes must be compared one by one.
+    Unknown,
+    All,
+}
+
+/// The values that most searches need of a project. They are next to each other in memory.
+#[derive(Clone, Copy)]
+pub(super) struct Summary {
+    /// The lowest and the highest price of all homes.
+    pub(super) prices: (i64, i64),
+    /// Microseconds since 1970.
+    pub(super) published_at: i64,
+    /// The bits of the room categories of all homes.
+    pub(super) room_bits: u32,
+    pub(super) first_ready_on: i32,
+    pub(super) class: ProjectClass,
 }
 
 /// An available flat or apartment.
@@ -36,19 +55,11 @@ struct Category {
     highest: i64,
 }
 
+/// The values of a project that few searches need.
 pub(super) struct Project {
     pub(super) id: ProjectId,
     pub(super) developer_id: CompanyId,
-    /// Microseconds since 1970.
-    pub(super) published_at: i64,
     pub(super) place: Option<(f64, f64)>,
-    pub(super) prices: Option<(i64, i64)>,
-    pub(super) class: ProjectClass,
-    /// Number of the city's spelling.
-    pub(super) city: u32,
-    /// The bits of the room categories of all homes.
-    room_bits: u32,
-    pub(super) first_ready_on: i32,
     /// The result of [`leading_bytes`] of the name. Comparing it needs no access to other memory.
     pub(super) name_order: (i64, i64),
     pub(super) folded_name: Box<str>,
@@ -57,76 +68,100 @@ pub(super) struct Project {
     homes: Box<[Home]>,
 }
 
+impl Summary {
+    /// The prices of a project without homes. This range is above each price and below each price.
+    pub(super) const NO_PRICES: (i64, i64) = (i64::MAX, i64::MIN);
+
+    pub(super) fn has_prices(&self) -> bool {
+        self.prices != Self::NO_PRICES
+    }
+
+    pub(super) fn matching_homes(&self, filter: &HomeFilter) -> MatchingHomes {
+        let (lowest, highest) = self.prices;
+        if filter.price_from > highest || filter.price_to < lowest {
+            MatchingHomes::None
+        } else if filter.ready_before.is_none() && filter.price_from <= lowest && highest <= filter.price_to {
+            MatchingHomes::All
+        } else {
+            MatchingHomes::Unknown
+        }
+    }
+}
+
 impl Project {
-    pub(super) fn new(row: ProjectRow, city: u32) -> Self {
+    pub(super) fn new(row: ProjectRow) -> (Summary, Self) {
         let homes = row.home_rooms.iter().zip(&row.home_prices).zip(&row.home_ready_on);
         let mut homes: Box<[_]> = homes
             .map(|((&rooms, &price), &ready_on)| Home { price, ready_on, room_bit: room_bit(rooms) })
             .collect();
         homes.sort_unstable_by_key(|home| (home.room_bit, home.price));
         let categories = categories(&homes);
-        let lowest = categories.iter().map(|category| category.lowest).min();
-        Self {
-            id: row.id,
-            developer_id: row.developer_id,
+        let summary = Summary {
+            prices: categories.iter().fold(Summary::NO_PRICES, |(lowest, highest), category| {
+                (lowest.min(category.lowest), highest.max(category.highest))
+            }),
             published_at: i64::try_from(row.published_at.unix_timestamp_nanos() / 1_000).unwrap_or(i64::MAX),
-            place: row.latitude.zip(row.longitude),
-            prices: lowest.zip(categories.iter().map(|category| category.highest).max()),
-            class: row.class,
-            city,
             room_bits: categories.iter().fold(0, |bits, category| bits | category.room_bit),
             first_ready_on: row.first_ready_on,
+            class: row.class,
+        };
+        let project = Self {
+            id: row.id,
+            developer_id: row.developer_id,
+            place: row.latitude.zip(row.longitude),
             name_order: leading_bytes(&row.folded_name),
             folded_name: row.folded_name.into_boxed_str(),
             categories,
             homes,
-        }
+        };
+        (summary, project)
     }
 
     /// Returns the bits of the room categories with a home that matches.
     pub(super) fn matching_rooms(&self, filter: &HomeFilter) -> u32 {
-        let Some((lowest, highest)) = self.prices else { return 0 };
-        if filter.price_from > highest || filter.price_to < lowest {
-            return 0;
+        // The prices of most projects are random to the processor, so this loop has no branch for them.
+        let (mut matching, mut unknown) = (0, 0);
+        for category in &self.categories {
+            let (matches, is_unknown) = category.compare(filter);
+            matching |= category.room_bit * u32::from(matches);
+            unknown |= category.room_bit * u32::from(is_unknown);
         }
-        if filter.ready_before.is_none() && filter.price_from <= lowest && highest <= filter.price_to {
-            return self.room_bits;
+        if unknown == 0 {
+            return matching;
         }
-        let (mut room_bits, mut homes) = (0, &*self.homes);
+        let mut homes = &*self.homes;
         for category in &self.categories {
             let of_category;
             (of_category, homes) = homes.split_at(category.homes as usize);
-            if category.has_match(of_category, filter) {
-                room_bits |= category.room_bit;
+            if category.room_bit & unknown != 0 && has_match(of_category, filter) {
+                matching |= category.room_bit;
             }
         }
-        room_bits
+        matching
     }
 
-    pub(super) fn bytes(&self) -> usize {
-        // The second size is that of the entry in the map of ids.
-        size_of::<Self>()
-            + size_of::<(ProjectId, u32)>() * 2
-            + self.folded_name.len()
-            + size_of_val(&*self.categories)
-            + size_of_val(&*self.homes)
+    /// Returns the size of what the project keeps elsewhere in memory.
+    pub(super) fn boxed_bytes(&self) -> usize {
+        self.folded_name.len() + size_of_val(&*self.categories) + size_of_val(&*self.homes)
     }
 }
 
 impl Category {
-    /// Returns true if one of `homes` matches. They are the homes of the category, sorted by price.
-    fn has_match(&self, homes: &[Home], filter: &HomeFilter) -> bool {
+    /// Returns whether the lowest or the highest price shows that a home matches, and whether the
+    /// homes must be compared.
+    fn compare(&self, filter: &HomeFilter) -> (bool, bool) {
         let HomeFilter { price_from: from, price_to: to, ready_before } = *filter;
-        if from > self.highest || to < self.lowest {
-            return false;
-        }
-        if ready_before.is_none() && (from <= self.lowest || self.highest <= to) {
-            return true;
-        }
-        let first = homes.partition_point(|home| home.price < from);
-        let mut in_range = homes[first..].iter().take_while(|home| home.price <= to);
-        in_range.any(|home| ready_before.is_none_or(|before| home.ready_on < before))
+        let is_in_range = |price| from <= price && price <= to;
+        let matches = ready_before.is_none() && (is_in_range(self.lowest) || is_in_range(self.highest));
+        (matches, !matches && from <= self.highest && self.lowest <= to)
     }
+}
+
+/// Returns true if one of the homes matches. They are sorted by price.
+fn has_match(homes: &[Home], filter: &HomeFilter) -> bool {
+    let first = homes.partition_point(|home| home.price < filter.price_from);
+    let mut in_range = homes[first..].iter().take_while(|home| home.price <= filter.price_to);
+    in_range.any(|home| filter.ready_before.is_none_or(|before| home.ready_on < before))
 }
 
 /// Returns the categories of homes that are sorted by category and price.
@@ -166,7 +201,7 @@ mod tests {
     use time::OffsetDateTime;
     use uuid::Uuid;
 
-    use super::{HomeFilter, Project, leading_bytes, room_bit};
+    use super::{HomeFilter, MatchingHomes, Project, leading_bytes, room_bit};
     use crate::db::catalog_index::ProjectRow;
     use crate::domain::ProjectClass;
 
@@ -179,7 +214,7 @@ mod tests {
             price_to in -1..13_i64,
             ready_before in prop::option::of(0..5_i32),
         ) {
-            let project = Project::new(
+            let (summary, project) = Project::new(
                 ProjectRow {
                     id: Uuid::nil().into(),
                     developer_id: Uuid::nil().into(),
@@ -195,7 +230,6 @@ mod tests {
                     home_prices: homes.iter().map(|home| home.1).collect(),
                     home_ready_on: homes.iter().map(|home| home.2).collect(),
                 },
-                0,
             );
             let expected = homes
                 .iter()
@@ -204,6 +238,11 @@ mod tests {
                 .fold(0, |bits, (rooms, _, _)| bits | room_bit(*rooms));
             let filter = HomeFilter { price_from, price_to, ready_before };
             prop_assert_eq!(project.matching_rooms(&filter), expected);
+            match summary.matching_homes(&filter) {
+                MatchingHomes::None => prop_assert_eq!(expected, 0),
+                MatchingHomes::All => prop_assert_eq!(expected, summary.room_bits),
+                MatchingHomes::Unknown => {}
+            }
         }
 
         #[test]

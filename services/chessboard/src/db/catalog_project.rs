@@ -23,7 +23,7 @@ use crate::domain::{
 };
 
 /// The filters of the project search.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub struct ProjectFilter {
     /// The folded form of the text.
     pub city: Option<String>,
