@@ -6,7 +6,7 @@
 //! facets without reading a table. A list then reads the projects of its page from the database.
 
 mod block;
-mod city;
+mod group;
 mod matcher;
 mod project;
 mod projects;
@@ -21,7 +21,7 @@ use runtime::{Phase, Process};
 use tokio::sync::{Mutex, Notify};
 use tokio::time::timeout;
 
-use self::projects::Projects;
+use self::projects::{NewProject, Projects};
 use crate::db;
 use crate::db::catalog_index::{ProjectSize, Snapshot};
 use crate::domain::ProjectId;
@@ -147,12 +147,14 @@ impl CatalogIndex {
     /// Reads projects again. The snapshot remains, so a later refresh may read them once more.
     async fn renew(&self, conn: &Conn, ids: &[ProjectId]) -> Result<(), ::db::Error> {
         let rows = db::catalog_index::load(conn, ids).await?;
+        // Searches wait for the change, so it does not sort the homes.
+        let projects: Vec<NewProject> = rows.into_iter().map(NewProject::from).collect();
         self.change(|loaded| {
             for id in ids {
                 loaded.projects.remove(*id);
             }
-            for row in rows {
-                loaded.projects.put(row);
+            for project in projects {
+                loaded.projects.put(project);
             }
         });
         Ok(())
@@ -210,7 +212,7 @@ impl CatalogIndex {
             after = Some(last.id);
             for ids in batches(&sizes) {
                 for row in db::catalog_index::load(&conn, &ids).await? {
-                    projects.put(row);
+                    projects.put(row.into());
                 }
                 batch_count += 1;
                 if projects.bytes() > self.max_bytes {

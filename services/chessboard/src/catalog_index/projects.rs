@@ -2,16 +2,16 @@
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::HashMap;
-use std::mem::size_of;
+use std::mem;
 
 use ::web::{MAX_TOTAL_COUNT, Paging};
 use itertools::Itertools;
 use values::{Currency, Money};
 
 use crate::catalog_index::block::{CLASSES, ones};
-use crate::catalog_index::city::{Cities, City, Spelling};
+use crate::catalog_index::group::{Group, Groups, Spelling};
 use crate::catalog_index::matcher::Matcher;
-use crate::catalog_index::project::{Project, ROOM_CATEGORIES, Summary};
+use crate::catalog_index::project::{PriceRange, Project, ROOM_CATEGORIES, Summary};
 use crate::db::catalog_facets::{CityFacet, ClassFacet, Facets, RoomsFacet};
 use crate::db::catalog_index::ProjectRow;
 use crate::db::catalog_project::{CatalogProjectSort, ProjectFilter};
@@ -19,18 +19,34 @@ use crate::domain::ProjectId;
 
 const MAX_CITIES: usize = 100;
 
+/// A project that is not part of the index yet.
+pub struct NewProject {
+    spelling: Spelling,
+    summary: Summary,
+    category_prices: Vec<PriceRange>,
+    project: Project,
+}
+
+impl From<ProjectRow> for NewProject {
+    fn from(mut row: ProjectRow) -> Self {
+        let spelling = Spelling { folded: mem::take(&mut row.folded_city), city: mem::take(&mut row.city) };
+        let (summary, category_prices, project) = Project::new(row);
+        Self { spelling, summary, category_prices, project }
+    }
+}
+
 /// All visible projects.
 #[derive(Default)]
 pub struct Projects {
-    cities: Cities,
+    groups: Groups,
     positions: HashMap<ProjectId, Position>,
     bytes: usize,
 }
 
-/// The number of a city, and the index of a project in it.
+/// The number of a group, and the index of a project in it.
 #[derive(Clone, Copy)]
 struct Position {
-    city: u32,
+    group: u32,
     index: u32,
 }
 
@@ -39,31 +55,31 @@ type Found<'p> = ((i64, i64), &'p Project);
 
 impl Projects {
     /// Adds or replaces a project.
-    pub fn put(&mut self, row: ProjectRow) {
-        self.remove(row.id);
-        let spelling = Spelling { folded: row.folded_city.clone(), city: row.city.clone() };
-        let (summary, project) = Project::new(row);
-        self.bytes += bytes(&spelling, &project);
+    pub fn put(&mut self, new: NewProject) {
+        let NewProject { spelling, summary, category_prices, project } = new;
         let id = project.id;
-        let (number, city) = self.cities.get_or_insert(spelling);
-        self.bytes -= city.blocks_bytes();
-        let index = city.push(summary, project);
-        self.bytes += city.blocks_bytes();
-        self.positions.insert(id, Position { city: number, index: u32::try_from(index).unwrap_or(u32::MAX) });
+        self.remove(id);
+        self.bytes += bytes(&summary, &project);
+        let (number, group) = self.groups.get_or_insert(spelling);
+        self.bytes -= group.bytes();
+        let index = group.push(summary, &category_prices, project);
+        self.bytes += group.bytes();
+        self.positions
+            .insert(id, Position { group: number, index: u32::try_from(index).unwrap_or(u32::MAX) });
     }
 
     pub fn remove(&mut self, id: ProjectId) {
         let Some(position) = self.positions.remove(&id) else { return };
-        let city = self.cities.get_mut(position.city);
-        self.bytes -= city.blocks_bytes();
-        let removed = city.swap_remove(position.index as usize);
-        self.bytes += city.blocks_bytes();
-        self.bytes -= bytes(&city.spelling, &removed);
-        if let Some(moved) = city.project(position.index as usize) {
+        let group = self.groups.get_mut(position.group);
+        self.bytes -= group.bytes();
+        let (summary, project) = group.swap_remove(position.index as usize);
+        self.bytes += group.bytes();
+        self.bytes -= bytes(&summary, &project);
+        if let Some(moved) = group.project(position.index as usize) {
             self.positions.insert(moved.id, position);
         }
-        if city.is_empty() {
-            self.cities.release(position.city);
+        if group.is_empty() {
+            self.groups.release(position.group);
         }
     }
 
@@ -71,8 +87,7 @@ impl Projects {
         self.positions.len()
     }
 
-    /// Returns the size in bytes, without the overhead of the allocator. Each project counts the
-    /// spelling of its city, although projects share it.
+    /// Returns the size in bytes, without spare capacity and the overhead of the allocator.
     pub fn bytes(&self) -> usize {
         size_of::<Self>() + self.bytes
     }
@@ -84,18 +99,18 @@ impl Projects {
         let key = |summary: &Summary, project: &Project| match paging.sort {
             CatalogProjectSort::PublishedAt => (summary.published_at * sign, 0),
             // Projects without a price are last in both directions.
-            CatalogProjectSort::PriceFrom if summary.has_prices() => (summary.prices.0 * sign, 0),
-            CatalogProjectSort::PriceFrom => (i64::MAX, 0),
+            CatalogProjectSort::PriceFrom if summary.prices.is_empty() => (i64::MAX, 0),
+            CatalogProjectSort::PriceFrom => (summary.prices.lowest * sign, 0),
             CatalogProjectSort::Name => {
                 let (first, second) = project.name_order;
                 if paging.descending { (!first, !second) } else { (first, second) }
             }
         };
-        let cities = self.cities.iter().filter(|city| matcher.includes_city(city));
+        let groups = self.groups.iter().filter(|group| matcher.includes_city(group));
         let mut total_count = 0;
-        let found = cities.flat_map(City::blocks).flat_map(|(block, summaries, projects)| {
+        let found = groups.flat_map(Group::blocks).flat_map(|(block, summaries, projects)| {
             let compared = matcher.compare(block, summaries, projects);
-            let found = compared.of_class & compared.with_home;
+            let found = compared.by_class & compared.by_homes;
             total_count += count(found);
             ones(found).map(move |slot| (key(&summaries[slot], &projects[slot]), &projects[slot]))
         });
@@ -118,53 +133,50 @@ impl Projects {
     pub fn facets(&self, filter: &ProjectFilter, currency: Currency) -> Facets {
         let matcher = Matcher::new(filter);
         let mut total_count = 0;
-        let (mut price_min, mut price_max) = Summary::NO_PRICES;
-        let mut by_city = vec![0_i64; self.cities.iter().len()];
+        let mut prices = PriceRange::EMPTY;
+        let mut by_group = vec![0_i64; self.groups.iter().len()];
         let mut by_class = [0_i64; CLASSES.len()];
         let mut by_rooms = [0_i64; ROOM_CATEGORIES];
-        for (city, of_city) in self.cities.iter().zip(&mut by_city) {
-            let is_included = matcher.includes_city(city);
-            for (block, summaries, projects) in city.blocks() {
+        for (group, of_group) in self.groups.iter().zip(&mut by_group) {
+            let is_included = matcher.includes_city(group);
+            for (block, summaries, projects) in group.blocks() {
                 let compared = matcher.compare(block, summaries, projects);
-                let found = compared.of_class & compared.with_home;
-                *of_city += count(found);
+                let found = compared.by_class & compared.by_homes;
+                *of_group += count(found);
                 if !is_included {
                     continue;
                 }
                 total_count += count(found);
                 for (of_class, class) in by_class.iter_mut().zip(block.classes) {
-                    *of_class += count(class & compared.with_home);
+                    *of_class += count(class & compared.by_homes);
                 }
                 for (of_rooms, with_rooms) in by_rooms.iter_mut().zip(compared.rooms) {
-                    *of_rooms += count(with_rooms & compared.of_class);
+                    *of_rooms += count(with_rooms & compared.by_class);
                 }
-                if block.prices.0 < price_min || block.prices.1 > price_max {
-                    for (lowest, highest) in ones(found).map(|slot| summaries[slot].prices) {
-                        (price_min, price_max) = (price_min.min(lowest), price_max.max(highest));
-                    }
+                if block.prices.lowest < prices.lowest || block.prices.highest > prices.highest {
+                    prices = ones(found).map(|slot| summaries[slot].prices).fold(prices, PriceRange::or);
                 }
             }
         }
-        let has_prices = price_min <= price_max;
-        let money = |amount_minor| has_prices.then_some(Money { amount_minor, currency });
+        let money = |amount_minor| (!prices.is_empty()).then_some(Money { amount_minor, currency });
         let classes = CLASSES.into_iter().zip(by_class).filter(|(_, count)| *count > 0);
         // Homes without a number of rooms are left out.
         let rooms = (0..=20).zip(by_rooms).filter(|(_, count)| *count > 0);
         Facets {
             total_count: total_count.min(MAX_TOTAL_COUNT),
-            price_min: money(price_min),
-            price_max: money(price_max),
-            cities: self.city_facets(&by_city),
+            price_min: money(prices.lowest),
+            price_max: money(prices.highest),
+            cities: self.city_facets(&by_group),
             classes: classes.map(|(class, projects_count)| ClassFacet { class, projects_count }).collect(),
             rooms: rooms.map(|(rooms, projects_count)| RoomsFacet { rooms, projects_count }).collect(),
         }
     }
 
     /// Returns the cities with the most projects, each in its most frequent spelling.
-    fn city_facets(&self, by_city: &[i64]) -> Vec<CityFacet> {
+    fn city_facets(&self, by_group: &[i64]) -> Vec<CityFacet> {
         let mut cities: HashMap<&str, (i64, (i64, Reverse<&str>))> = HashMap::new();
-        let counted = self.cities.iter().zip(by_city).filter(|(_, count)| **count > 0);
-        for (City { spelling, .. }, &count) in counted {
+        let counted = self.groups.iter().zip(by_group).filter(|(_, count)| **count > 0);
+        for (Group { spelling, .. }, &count) in counted {
             let (sum, most) = cities.entry(&spelling.folded).or_insert((0, (0, Reverse(""))));
             *sum += count;
             // The first spelling by code point wins a tie.
@@ -180,14 +192,12 @@ impl Projects {
     }
 }
 
-/// Returns the size of a project, without its blocks.
-fn bytes(spelling: &Spelling, project: &Project) -> usize {
-    // The positions have about two entries for each project.
-    spelling.bytes()
-        + size_of::<Summary>()
-        + size_of::<Project>()
-        + project.boxed_bytes()
-        + size_of::<(ProjectId, Position)>() * 2
+/// Returns the size of a project without its bits in a block.
+fn bytes(summary: &Summary, project: &Project) -> usize {
+    let category_prices = summary.room_bits.count_ones() as usize * size_of::<PriceRange>();
+    // The map of positions has room for about two entries for each project.
+    let positions = 2 * size_of::<(ProjectId, Position)>();
+    size_of::<Summary>() + category_prices + size_of::<Project>() + project.boxed_bytes() + positions
 }
 
 fn count(set: u64) -> i64 {
@@ -283,7 +293,7 @@ mod tests {
     fn index<'s>(samples: impl IntoIterator<Item = (u128, &'s Sample)>) -> Projects {
         let mut projects = Projects::default();
         for (id, sample) in samples {
-            projects.put(row(id, sample));
+            projects.put(row(id, sample).into());
         }
         projects
     }
@@ -306,14 +316,14 @@ mod tests {
         /// in its size.
         #[test]
         fn changed_index_equals_a_new_one(
-            changes in prop::collection::vec((0..100_u128, prop::option::weighted(0.7, samples())), 0..400),
+            changes in prop::collection::vec((0..200_u128, prop::option::weighted(0.8, samples())), 0..600),
             filter in filters(),
         ) {
             let mut changed = Projects::default();
             let mut remaining = BTreeMap::new();
             for (id, change) in changes {
                 if let Some(sample) = change {
-                    changed.put(row(id, &sample));
+                    changed.put(row(id, &sample).into());
                     remaining.insert(id, sample);
                 } else {
                     changed.remove(Uuid::from_u128(id).into());
@@ -322,19 +332,23 @@ mod tests {
             }
             let new = index(remaining.iter().map(|(id, sample)| (*id, sample)));
             prop_assert_eq!((changed.len(), changed.bytes()), (new.len(), new.bytes()));
-            prop_assert!(changed.cities.iter().len() <= CITIES.len());
+            prop_assert!(changed.groups.iter().len() <= CITIES.len());
             let facets = |projects: &Projects| format!("{:?}", projects.facets(&filter, Currency::RUB));
             prop_assert_eq!(facets(&changed), facets(&new));
         }
 
-        /// RULE-CHS-080: the facets and the list of several blocks are those of their projects alone.
+        /// RULE-CHS-080: the facets and the list of several blocks are those of their projects
+        /// alone.
         #[test]
         fn search_of_many_projects_equals_searches_of_each(
             samples in prop::collection::vec(samples(), 0..BLOCK_SIZE * 3),
             filter in filters(),
-            (page, page_size) in (1..5_u32, 1..40_u32),
+            sort in prop::sample::select(vec![
+                CatalogProjectSort::PublishedAt, CatalogProjectSort::Name, CatalogProjectSort::PriceFrom,
+            ]),
+            (page, page_size, descending) in (1..5_u32, 1..40_u32, any::<bool>()),
         ) {
-            let paging = Paging { page, page_size, sort: CatalogProjectSort::PublishedAt, descending: false };
+            let paging = Paging { page, page_size, sort, descending };
             let first_page = Paging { page: 1, ..paging };
             let (mut sum, mut found, mut prices) = (BTreeMap::from([("all".to_owned(), 0)]), vec![], BTreeSet::new());
             for (id, sample) in (0..).zip(&samples) {
@@ -344,9 +358,20 @@ mod tests {
                 }
                 let facets = alone.facets(&filter, Currency::RUB);
                 prices.extend(facets.price_min.into_iter().chain(facets.price_max).map(|price| price.amount_minor));
-                found.extend(alone.page(&filter, &first_page).0.into_iter().map(|id| (sample.published_at, id)));
+                found.extend(alone.page(&filter, &first_page).0.into_iter().map(|id| (sample, id)));
             }
-            found.sort_unstable();
+            let sign = if descending { -1 } else { 1 };
+            found.sort_unstable_by_key(|(sample, id)| {
+                let key = match sort {
+                    CatalogProjectSort::PublishedAt => sample.published_at * sign,
+                    // A name is as long as the number of its city.
+                    CatalogProjectSort::Name => i64::try_from(sample.city).unwrap() * sign,
+                    CatalogProjectSort::PriceFrom => {
+                        sample.homes.iter().map(|home| home.1 * sign).min_by_key(|price| price * sign).unwrap_or(i64::MAX)
+                    }
+                };
+                (key, *id)
+            });
             let all = index((0..).zip(&samples));
             prop_assert_eq!(counts(&all, &filter), sum);
             let facets = all.facets(&filter, Currency::RUB);
