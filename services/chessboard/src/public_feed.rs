@@ -9,16 +9,18 @@ use ::db::{Conn, Db};
 use ::web::{Problem, Shares};
 use actix_web::rt;
 use actix_web::web::{Bytes, block};
+use async_compression::tokio::bufread::GzipDecoder;
 use auth::CompanyId;
 use flate2::Compression;
-use flate2::write::{GzDecoder, GzEncoder};
+use flate2::write::GzEncoder;
+use futures_util::StreamExt;
 use futures_util::stream::{self, LocalBoxStream};
-use futures_util::{StreamExt, TryStreamExt};
 use quick_cache::sync::{Cache, DefaultLifecycle};
 use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
 use runtime::clock;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::{Instant, timeout, timeout_at};
+use tokio_util::io::{ReaderStream, StreamReader};
 
 use crate::db;
 use crate::db::catalog_feed::{FeedVersion, PAGE_SIZE};
@@ -370,33 +372,30 @@ fn plain_bytes(gzip: &[u8]) -> usize {
     gzip.last_chunk().map_or(0, |size| u32::from_le_bytes(*size) as usize)
 }
 
-/// Decompresses a body chunk by chunk.
+/// Decompresses a body. Each chunk has at most [`CHUNK_BYTES`], however well the body is
+/// compressed.
 fn decompress(gzip: FeedBody) -> FeedBody {
-    let start = (gzip, GzDecoder::new(Vec::new()));
-    let chunks = stream::try_unfold(start, |(mut gzip, mut decoder)| async move {
-        let Some(chunk) = gzip.try_next().await? else { return Ok(None) };
-        let decode = move || -> io::Result<_> {
-            decoder.write_all(&chunk)?;
-            decoder.flush()?;
-            Ok((Bytes::from(std::mem::take(decoder.get_mut())), decoder))
-        };
-        let (plain, decoder) = block(decode).await.map_err(io::Error::other)??;
-        Ok(Some((plain, (gzip, decoder))))
-    });
-    chunks.boxed_local()
+    let plain = GzipDecoder::new(StreamReader::new(gzip));
+    ReaderStream::with_capacity(plain, CHUNK_BYTES).boxed_local()
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
     use std::time::Duration;
 
     use actix_web::web::Bytes;
     use auth::CompanyId;
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
     use futures_util::TryStreamExt;
     use tokio::sync::mpsc;
     use tokio::time::Instant;
 
-    use super::{CACHE_BYTES, CachedFeed, MAX_CACHED_BYTES, PublicFeeds, Sent, receive, send_until};
+    use super::{
+        CACHE_BYTES, CHUNK_BYTES, CachedFeed, MAX_CACHED_BYTES, PublicFeeds, Sent, decompress, receive,
+        send_until, split,
+    };
 
     /// RULE-CHS-079: the cache keeps feeds of the largest size.
     #[test]
@@ -411,6 +410,22 @@ mod tests {
             assert!(feeds.cache.get(developer).is_some());
         }
         assert!(feeds.cache.weight() <= CACHE_BYTES);
+    }
+
+    /// RULE-CHS-079: a plain feed is sent in small chunks, and an incomplete one breaks the
+    /// response.
+    #[tokio::test]
+    async fn decompressed_chunks_are_small() {
+        let plain = "'".repeat(8 << 20);
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+        encoder.write_all(plain.as_bytes()).unwrap();
+        let gzip = Bytes::from(encoder.finish().unwrap());
+        assert!(gzip.len() < CHUNK_BYTES);
+        let chunks: Vec<Bytes> = decompress(split(gzip.clone())).try_collect().await.unwrap();
+        assert!(chunks.iter().all(|chunk| chunk.len() <= CHUNK_BYTES));
+        assert!(chunks.concat() == plain.as_bytes());
+        let incomplete = decompress(split(gzip.slice(..gzip.len() / 2)));
+        assert!(incomplete.try_collect::<Vec<_>>().await.is_err());
     }
 
     /// RULE-CHS-079: a client that reads a large feed too slowly ends its build, and its response
