@@ -76,7 +76,7 @@ export type Send = (request: Outgoing) => Promise<Reply>;
 const BACKOFF_MS = 200;
 /** A timer with more than 2^31 ms ends at once. */
 const MAX_SLEEP_MS = 3_600_000;
-/** A repeated `PUT` changes nothing. A repeated `DELETE` returns 404, as if nothing had been deleted. */
+/** A repeated `PUT` stores the same values. A repeated `DELETE` returns 404, as if nothing had been deleted. */
 const REPEATABLE_METHODS = ["GET", "PUT"];
 
 /** Returns a function that sends requests with tokens, and repeats them where the contract allows. */
@@ -185,7 +185,7 @@ function waitAfter({ response, text }: Reply, request: Outgoing, repeats: number
   const { status } = response;
   const seconds = retryAfter(response);
   const wait = seconds === undefined ? backoff(repeats) : seconds * 1_000;
-  // The service has changed nothing. A proxy cannot know that.
+  // The service asks for a repeat. A proxy cannot know whether a repeat is safe.
   if (isProblem(response) && (status === 503 || status === 429) && seconds !== undefined) return wait;
   if (status === 409) return /IDEMPOTENCY_KEY_IN_USE/.test(text) ? backoff(repeats) : undefined;
   // Without a response of the service, and after `OUTCOME_UNKNOWN`, the change is made or not.

@@ -11,7 +11,7 @@ const HEADERS: [(&str, &str); 3] = [
         "Cache-Control",
         "`public, max-age=0, must-revalidate` for a request without `Authorization`, else `no-store`",
     ),
-    ("ETag", "The weak tag of the response, for a request without `Authorization`"),
+    ("ETag", "The weak tag of the response, for a request without `Authorization` and a body of up to 4 MiB"),
     ("Vary", "`Authorization, Accept-Encoding`"),
 ];
 

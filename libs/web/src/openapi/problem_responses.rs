@@ -63,8 +63,8 @@ pub(super) fn add_problem_responses(
         components.schemas.entry(schema_name.clone()).or_insert_with(schema);
         let describe = || problem_response(&refusals, &schema_name, path, service);
         let response = if is_shared {
-            let ids: Vec<_> = refusals.iter().map(|refusal| &*refusal.id).collect();
-            let name = ids.join("-");
+            let names: Vec<_> = refusals.iter().map(shared_name).collect();
+            let name = names.join("-");
             components.responses.entry(name.clone()).or_insert_with(|| describe().into());
             RefOr::Ref(Ref::from_response_name(name))
         } else {
@@ -154,6 +154,18 @@ fn problem_response(refusals: &[Refusal], schema_name: &str, path: &str, service
         response = response.header("WWW-Authenticate", text_header("`Bearer`"));
     }
     response.build()
+}
+
+/// Returns the name of a response that operations share. A body with another limit has another
+/// text.
+fn shared_name(refusal: &Refusal) -> String {
+    let default_limit = i64::try_from(DEFAULT_LIMIT).ok();
+    match refusal.args.numbers.iter().find(|(name, _)| name == "max") {
+        Some((_, max)) if refusal.status == 413 && Some(*max) != default_limit => {
+            format!("{}_{max}", refusal.id)
+        }
+        _ => refusal.id.clone(),
+    }
 }
 
 /// Returns a code or an operation id as the name of a type: `NOT_FOUND` as `NotFound`.

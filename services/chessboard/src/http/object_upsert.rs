@@ -118,6 +118,8 @@ pub async fn upsert_property_object(
 }
 
 /// Read a property object by its external id.
+///
+/// Finds only objects of the own company.
 #[utoipa::path(
     tag = "Projects",
     params(("external_id" = ExternalId, Path, description = "Id of the object in another system of the company.")),

@@ -92,6 +92,8 @@ pub async fn upsert_project(
 }
 
 /// Read a project by its external id.
+///
+/// Finds only projects of the own company.
 #[utoipa::path(
     tag = "Projects",
     params(("external_id" = ExternalId, Path, description = "Id of the project in another system of the company.")),

@@ -144,6 +144,8 @@ pub async fn list_saved_views(
 }
 
 /// Read my saved view.
+///
+/// A view of another person is not found.
 #[utoipa::path(
     tag = "Deals", params(("view_id" = SavedViewId, Path)),
     responses((status = 200, description = "The view", body = SavedView))
@@ -159,7 +161,7 @@ pub async fn get_saved_view(
 
 /// Save a view.
 ///
-/// Gives a name to a query of a list. A person has at most 50 views.
+/// Gives a name to a query of a list. A person has at most 50 views of the operator's lists.
 #[utoipa::path(
     tag = "Deals", request_body = SaveView,
     responses((status = 201, description = "The view", body = SavedView,
@@ -177,6 +179,8 @@ pub async fn create_saved_view(
 }
 
 /// Replace my saved view.
+///
+/// Replaces the name and the query. A view has no version, so the last replacement remains.
 #[utoipa::path(
     tag = "Deals", params(("view_id" = SavedViewId, Path)),
     request_body = SaveView,
@@ -194,6 +198,8 @@ pub async fn replace_saved_view(
 }
 
 /// Delete my saved view.
+///
+/// A second deletion returns 404.
 #[utoipa::path(
     tag = "Deals", params(("view_id" = SavedViewId, Path)),
     responses((status = 204, description = "Deleted"))
@@ -223,6 +229,8 @@ pub async fn list_own_saved_views(
 }
 
 /// Read my saved view of the own company's deals.
+///
+/// A view of another person or company is not found.
 #[utoipa::path(
     tag = "Own deals", params(("view_id" = SavedViewId, Path)),
     responses((status = 200, description = "The view", body = SavedView))
@@ -238,7 +246,7 @@ pub async fn get_own_saved_view(
 
 /// Save a view of the own company's deals.
 ///
-/// Gives a name to a query of a list. A person has at most 50 views.
+/// Gives a name to a query of a list. A person has at most 50 views in each company.
 #[utoipa::path(
     tag = "Own deals", request_body = SaveView,
     responses((status = 201, description = "The view", body = SavedView,
@@ -256,6 +264,8 @@ pub async fn create_own_saved_view(
 }
 
 /// Replace my saved view of the own company's deals.
+///
+/// Replaces the name and the query. A view has no version, so the last replacement remains.
 #[utoipa::path(
     tag = "Own deals", params(("view_id" = SavedViewId, Path)),
     request_body = SaveView,
@@ -273,6 +283,8 @@ pub async fn replace_own_saved_view(
 }
 
 /// Delete my saved view of the own company's deals.
+///
+/// A second deletion returns 404.
 #[utoipa::path(
     tag = "Own deals", params(("view_id" = SavedViewId, Path)),
     responses((status = 204, description = "Deleted"))

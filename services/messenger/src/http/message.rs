@@ -27,9 +27,9 @@ type ClientMessageReference = Reference<ClientMessageId>;
 #[serde(rename_all = "PascalCase")]
 #[into_params(rename_all = "PascalCase", parameter_in = Query)]
 pub struct ListMessages {
-    /// Messages of the page, 50 by default.
+    /// Messages of the page.
     #[serde(default, deserialize_with = "::web::read_from_str")]
-    #[param(value_type = Option<PageSize>, inline)]
+    #[param(value_type = Option<u8>, minimum = 1, maximum = 100, default = 50)]
     page_size: Option<PageSize>,
     /// Lists messages before this `Sequence`, newest first. Not allowed together with
     /// `AfterSequence`.

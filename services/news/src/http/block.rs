@@ -12,7 +12,7 @@ use serde::de::{Error as _, IgnoredAny, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
-use values::Invalid;
+use values::{Code, Invalid};
 
 use crate::app::App;
 use crate::domain::{
@@ -27,6 +27,8 @@ use crate::ops::new_block::{BlocksEdit, EmbedTarget, NewBlock, NewContent, block
 /// Maximum size of the body, in bytes. The 200 texts of the largest post have 20,000 characters
 /// each: 16 MB in UTF-8, or 24 MB as escapes of six bytes.
 const MAX_BODY_BYTES: usize = 24 * 1024 * 1024;
+pub(super) const BODY_TOO_LARGE: Code =
+    Code::common(413, "PAYLOAD_TOO_LARGE").with_arg("max", MAX_BODY_BYTES as u64);
 
 /// Maximum size of blocks that the thread of the listener parses or compares, in bytes.
 ///
@@ -238,7 +240,8 @@ impl From<Post> for SetPostBlocksResult {
 /// Replace the content of a post.
 ///
 /// Replaces the whole content or nothing. Sources of embeds become snapshots.
-/// Idempotent: the same content changes nothing and keeps the version.
+/// Idempotent: the same content changes nothing and keeps the version. With `Refresh` each request
+/// takes new snapshots, and is a new version.
 /// Snapshots that left the content are detached afterwards.
 #[utoipa::path(
     tag = "Posts", params(("post_id" = PostId, Path)),

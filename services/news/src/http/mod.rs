@@ -97,7 +97,7 @@ fn public(routes: &mut Routes<'_>) {
                 block::set_post_blocks
                     .admits(EDITORS)
                     .refuses(CHANGE_REFUSALS)
-                    .refuses([TOO_MANY_BLOCKS, SNAPSHOT_INVALID])
+                    .refuses([block::BODY_TOO_LARGE, TOO_MANY_BLOCKS, SNAPSHOT_INVALID])
                     .refuses(EDIT_REFUSALS),
             ),
     );

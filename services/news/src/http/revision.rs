@@ -136,8 +136,12 @@ pub async fn list_post_revisions(
 }
 
 /// Read a revision of a post.
+///
+/// The present content and each kept revision, for those who may edit the post. A revision is kept
+/// for up to 90 days after its replacement.
 #[utoipa::path(
-    tag = "Posts", params(("post_id" = PostId, Path), ("version" = i64, Path)),
+    tag = "Posts",
+    params(("post_id" = PostId, Path), ("version" = i64, Path, description = "The version of the post with this content")),
     responses((status = 200, description = "The revision", body = PostRevision))
 )]
 #[get("/api/v1/posts/{post_id}/revisions/{version}")]
