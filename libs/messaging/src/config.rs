@@ -4,6 +4,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rdkafka::consumer::ConsumerContext;
 use rdkafka::error::KafkaError;
 use rdkafka::producer::{BaseProducer, Producer};
 use rdkafka::{ClientConfig, ClientContext};
@@ -16,6 +17,8 @@ use crate::contract::topics::setting::TopicsSetting;
 /// Logs librdkafka's error events at debug level.
 /// Without a broker, librdkafka repeats the same event twenty times a second.
 pub(crate) struct QuietContext;
+
+impl ConsumerContext for QuietContext {}
 
 impl ClientContext for QuietContext {
     fn error(&self, error: KafkaError, reason: &str) {

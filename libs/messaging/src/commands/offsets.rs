@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use diesel::prelude::*;
 use diesel_async::RunQueryDsl;
-use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
+use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer, ConsumerContext};
 use rdkafka::metadata::MetadataTopic;
 use rdkafka::{Offset, TopicPartitionList};
 use time::OffsetDateTime;
@@ -119,7 +119,10 @@ async fn move_offsets(bus: &Bus, subscription: &Subscription, target: Target) ->
 }
 
 /// Returns the partitions of a topic, without offsets.
-pub(super) fn partitions_of(client: &BaseConsumer, topic: &str) -> anyhow::Result<TopicPartitionList> {
+pub(super) fn partitions_of<C: ConsumerContext>(
+    client: &BaseConsumer<C>,
+    topic: &str,
+) -> anyhow::Result<TopicPartitionList> {
     let metadata = client.fetch_metadata(Some(topic), BROKER_TIMEOUT)?;
     let mut partitions = TopicPartitionList::new();
     for partition in metadata.topics().iter().flat_map(MetadataTopic::partitions) {

@@ -11,7 +11,7 @@ use crate::account::Account;
 use crate::progress::Step;
 
 /// The oldest major version that PostgreSQL maintains.
-const OLDEST_VERSION: u32 = 14;
+const OLDEST_VERSION: u32 = 15;
 
 /// A folder with `initdb`, `pg_ctl` and `postgres`.
 #[derive(Clone, Debug)]

@@ -17,6 +17,7 @@ use uuid::Uuid;
 use super::VersionNames;
 use crate::bus::Bus;
 use crate::commands::offsets::{BROKER_TIMEOUT, partitions_of};
+use crate::config::QuietContext;
 use crate::contract::message::Message;
 
 const MAX_BATCH_EVENTS: usize = 1_000;
@@ -64,7 +65,8 @@ impl TopicReader {
     ) -> anyhow::Result<Self> {
         let mut config = bus.config.consumer(&format!("{}.restored", bus.service));
         let config = config.set("enable.auto.commit", "false").set("enable.partition.eof", "true");
-        let client: BaseConsumer = config.create()?;
+        // The end of a partition is an error event of librdkafka.
+        let client = config.create_with_context(QuietContext)?;
         let (sender, batches) = mpsc::channel(MAX_WAITING_BATCHES);
         let reading = tokio::task::spawn_blocking(move || {
             read(&client, topic, from, version, &sender).with_context(|| format!("failed to read {topic}"))
@@ -84,7 +86,7 @@ impl TopicReader {
 }
 
 fn read(
-    client: &BaseConsumer,
+    client: &BaseConsumer<QuietContext>,
     topic: &str,
     from: OffsetDateTime,
     version: Option<VersionNames>,
@@ -152,7 +154,7 @@ fn is_connection_error(error: &KafkaError) -> bool {
 /// Returns the offset at `from` and the current end of each partition that has messages between
 /// them.
 fn find_offsets(
-    client: &BaseConsumer,
+    client: &BaseConsumer<QuietContext>,
     topic: &str,
     from: OffsetDateTime,
 ) -> anyhow::Result<BTreeMap<i32, (i64, i64)>> {

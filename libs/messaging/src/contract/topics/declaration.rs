@@ -29,7 +29,8 @@ struct Replicas {
 #[serde(deny_unknown_fields)]
 pub struct Topic {
     pub name: String,
-    /// The service that publishes to the topic and creates it.
+    /// The service that creates the topic. It publishes to it, or consumes it if another system
+    /// publishes to it.
     pub owner: String,
     /// The meaning of the message key, for readers of the declaration.
     pub key: String,
