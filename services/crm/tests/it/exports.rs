@@ -231,6 +231,7 @@ async fn check_shares(serve: &Deployed, developer: Uuid) {
 /// formats. One deal more is refused as a spreadsheet, and not as CSV. A download ends when the
 /// token expires or is revoked. Slow clients take only their shares.
 #[tokio::test]
+#[cfg_attr(not(target_os = "linux"), ignore = "only Linux has /proc")]
 async fn export_of_100000_deals_takes_bounded_memory() {
     // Growth of the memory during one export, in bytes.
     const MAX_GROWTH: usize = 48 << 20;

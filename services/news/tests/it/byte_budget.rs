@@ -53,6 +53,7 @@ impl Author {
 /// RULE-NWS-038: the peak of memory after several of the largest edits is below 32 times the body,
 /// which is twice the peak of one edit.
 #[tokio::test]
+#[cfg_attr(not(target_os = "linux"), ignore = "only Linux has /proc")]
 async fn large_edits_do_not_accumulate_memory() {
     let news = deploy().await;
     let body = content(vec![text_block(&"𐍈".repeat(20_000)); 200]).to_string();
@@ -211,6 +212,7 @@ fn expect_retry(response: Response, status: u16, code: &str) {
 /// RULE-NWS-040: some of many concurrent readers of the largest post are served, and the others get
 /// 503.
 #[tokio::test]
+#[cfg_attr(not(target_os = "linux"), ignore = "only Linux has /proc")]
 async fn readers_of_large_posts_share_a_byte_budget() {
     let news = deploy().await;
     let (_, path, length) = publish_large(&news).await;
@@ -343,6 +345,7 @@ const MEMORY_LIMIT: usize = 256 * MIB;
 /// RULE-NWS-040: the process and the kernel's buffers stay within the memory limit, and other
 /// requests are served.
 #[tokio::test]
+#[cfg_attr(not(target_os = "linux"), ignore = "only Linux has /proc")]
 async fn slow_readers_of_lists_do_not_exceed_the_memory_limit() {
     let news = deploy().await;
     let author = Author::new(&news).await;

@@ -36,6 +36,7 @@ async fn request_unread(selections: &Deployed, path: &str) -> TcpStream {
 /// RULE-ALL-069: the memory of the process and of the kernel's buffers does not grow by one page
 /// for each reader.
 #[tokio::test]
+#[cfg_attr(not(target_os = "linux"), ignore = "only Linux has /proc")]
 async fn unread_api_pages_share_memory() {
     let selections = Deployed::start(env!("CARGO_BIN_EXE_selections"), &["serve"], &[]).await;
     let page = selections.caller(&Claims::user(guid())).get(LONG_RESPONSE).await;
@@ -65,6 +66,7 @@ async fn unread_api_pages_share_memory() {
 /// RULE-ALL-123: pipelined requests behind an unread response take little memory, and so do a body
 /// that no handler reads and unread responses without a body.
 #[tokio::test]
+#[cfg_attr(not(target_os = "linux"), ignore = "only Linux has /proc")]
 async fn input_behind_an_unread_response_takes_little_memory() {
     const CONNECTIONS: usize = 100;
     const MAX_BYTES_PER_CONNECTION: usize = 256 * 1024;
