@@ -199,14 +199,12 @@ impl FromRequest for OptionalActor {
     }
 }
 
-/// A service that calls other services, identified by the `client_id` of its machine token.
+/// A caller of internal operations, identified by the `client_id` of its machine token.
 pub trait Client: 'static {
     const ID: &'static str;
 }
 
-/// The news service.
 pub enum News {}
-/// The CRM service.
 pub enum Crm {}
 /// The token issuer.
 pub enum Issuer {}
