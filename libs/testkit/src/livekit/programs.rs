@@ -25,10 +25,7 @@ fn home() -> PathBuf {
 /// If Go is missing, or the build fails.
 pub async fn fetch() -> anyhow::Result<()> {
     let home = home();
-    std::fs::create_dir_all(&home).with_context(|| format!("failed to create {}", home.display()))?;
-    let lock = File::create(home.join("fetch.lock"))?;
-    // Another process may be building. Its result serves this process, too.
-    let _lock = tokio::task::spawn_blocking(move || lock.lock().map(|()| lock)).await??;
+    let _lock = lock(&home).await?;
     for (module, package, name) in PROGRAMS {
         let mut go = Command::new("go");
         go.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("livekit").join(module));
@@ -42,16 +39,31 @@ pub async fn fetch() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Installs LiveKit's client for browsers from npm's lock file.
+/// Creates the folder, and waits while another process installs into it. The result of that process
+/// serves this one, too.
+async fn lock(home: &Path) -> anyhow::Result<File> {
+    std::fs::create_dir_all(home).with_context(|| format!("failed to create {}", home.display()))?;
+    let lock = File::create(home.join("fetch.lock"))?;
+    Ok(tokio::task::spawn_blocking(move || lock.lock().map(|()| lock)).await??)
+}
+
+/// Installs LiveKit's client for browsers from npm's lock file, unless it is up to date.
 ///
 /// # Errors
 /// If npm is missing, or the installation fails.
 pub async fn fetch_browser_client() -> anyhow::Result<()> {
+    const LOCK_FILE: &str = "package-lock.json";
+    let module = Path::new(env!("CARGO_MANIFEST_DIR")).join("livekit/browser");
+    let _lock = lock(&home()).await?;
     let home = home().join("browser");
-    std::fs::create_dir_all(&home).with_context(|| format!("failed to create {}", home.display()))?;
-    for file in ["package.json", "package-lock.json"] {
-        let module = Path::new(env!("CARGO_MANIFEST_DIR")).join("livekit/browser").join(file);
-        std::fs::copy(module, home.join(file))?;
+    let installed = std::fs::read(home.join(LOCK_FILE)).ok();
+    // npm would first delete the client, which a running stack may be about to send.
+    if browser_client().is_file() && installed == Some(std::fs::read(module.join(LOCK_FILE))?) {
+        return Ok(());
+    }
+    std::fs::create_dir_all(&home)?;
+    for file in ["package.json", LOCK_FILE] {
+        std::fs::copy(module.join(file), home.join(file))?;
     }
     let mut npm = Command::new("npm");
     npm.current_dir(&home).args(["ci", "--ignore-scripts", "--no-audit", "--no-fund"]);
