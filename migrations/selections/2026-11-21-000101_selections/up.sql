@@ -5,7 +5,11 @@
 create table owner (
     user_id uuid primary key,
     selections_count integer not null default 0 check (selections_count between 0 and 100),
-    favorites_count integer not null default 0 check (favorites_count between 0 and 200)
+    favorites_count integer not null default 0 check (favorites_count between 0 and 200),
+    -- The items that the user has added to selections in the present hour, which begins with the
+    -- first item after the previous hour.
+    added_items_count integer not null default 0,
+    added_items_since timestamptz
 ) with (fillfactor = 80);
 
 -- Selections

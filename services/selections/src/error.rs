@@ -4,7 +4,8 @@ use values::Code;
 use web::Problem;
 
 use crate::domain::{
-    ItemsError, MAX_COLLABORATORS, MAX_FAVORITES, MAX_ITEMS, MAX_SELECTIONS, MAX_SHARED, MAX_SHARED_BY_OWNER,
+    CHART_MAX_ADDED_ITEMS, ItemsError, MAX_COLLABORATORS, MAX_FAVORITES, MAX_ITEMS, MAX_SELECTIONS,
+    MAX_SHARED, MAX_SHARED_BY_OWNER,
 };
 
 pub use ::service::Error;
@@ -24,6 +25,10 @@ pub const ITEMS_LIMIT_EXCEEDED: Code = Code::new(400, "SELECTIONS_ITEMS_LIMIT_EX
 /// Rejects a new selection of an owner at the limit (INV-SEL-007).
 pub const LIMIT_EXCEEDED: Code =
     Code::new(409, "SELECTIONS_LIMIT_EXCEEDED").with_arg("max", MAX_SELECTIONS as u64);
+/// Rejects items of a user who has added the maximum number of items in this hour.
+pub const ADDED_ITEMS_LIMIT_EXCEEDED: Code = Code::new(429, "SELECTIONS_ADDED_ITEMS_LIMIT_EXCEEDED")
+    .with_arg("max", CHART_MAX_ADDED_ITEMS as u64)
+    .retry_after(3_600);
 pub const FAVORITES_EMPTY: Code = Code::new(400, "SELECTIONS_FAVORITES_EMPTY");
 pub const FAVORITES_LIMIT_EXCEEDED: Code =
     Code::new(409, "SELECTIONS_FAVORITES_LIMIT_EXCEEDED").with_arg("max", MAX_FAVORITES as u64);

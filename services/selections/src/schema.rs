@@ -52,6 +52,8 @@ diesel::table! {
         user_id -> Uuid,
         selections_count -> Integer,
         favorites_count -> Integer,
+        added_items_count -> Integer,
+        added_items_since -> Nullable<Timestamptz>,
     }
 }
 

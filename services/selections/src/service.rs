@@ -38,6 +38,7 @@ impl ::service::Service for Service {
     fn app(db: Db, settings: Settings) -> anyhow::Result<App> {
         Ok(App {
             db,
+            max_added_items_per_hour: settings.max_added_items_per_hour,
             public_open: settings.public_open,
             guest_reads: RateLimit::per_minute(settings.guest_reads_per_minute),
             guest_misses: RateLimit::per_minute(settings.guest_misses_per_minute),

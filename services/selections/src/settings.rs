@@ -1,11 +1,15 @@
 //! The settings that only this service has.
 
+use std::num::NonZeroU32;
+
 use runtime::Env;
 
 pub struct Settings {
     pub public_open: bool,
     pub guest_reads_per_minute: u32,
     pub guest_misses_per_minute: u32,
+    /// `None` means no limit.
+    pub max_added_items_per_hour: Option<NonZeroU32>,
 }
 
 impl Settings {
@@ -25,10 +29,16 @@ impl Settings {
             10,
             "reads of unknown codes a minute for each guest address; 0 for no limit",
         );
+        let max_added_items_per_hour = env.with_default(
+            "SELECTIONS_MAX_ADDED_ITEMS_PER_PERSON_PER_HOUR",
+            0,
+            "maximum number of items that a user adds to selections in an hour; 0 for no limit",
+        );
         Some(Self {
             public_open: public_open?,
             guest_reads_per_minute: guest_reads_per_minute?,
             guest_misses_per_minute: guest_misses_per_minute?,
+            max_added_items_per_hour: NonZeroU32::new(max_added_items_per_hour?),
         })
     }
 }

@@ -1,4 +1,4 @@
-//! Counters of an owner's selections and favorites.
+//! Counters of a user's selections, favorites and added items.
 //!
 //! Each statement locks the row of the owner, so that the limits hold under concurrent requests.
 
@@ -6,10 +6,12 @@ use ::db::{Prepared, Tx};
 use auth::UserId;
 use diesel::prelude::*;
 use diesel::query_dsl::methods::FilterDsl;
+use diesel::sql_types::{Integer, Timestamptz, Uuid as SqlUuid};
 use diesel::upsert::excluded;
 use diesel_async::RunQueryDsl;
+use time::OffsetDateTime;
 
-use crate::domain::{MAX_FAVORITES, MAX_SELECTIONS};
+use crate::domain::{AddedItems, MAX_FAVORITES, MAX_SELECTIONS};
 use crate::schema::owner;
 
 /// Increments the number of selections. Returns false at the limit (INV-SEL-007).
@@ -61,4 +63,34 @@ pub async fn release_favorite(tx: &mut Tx, user_id: UserId) -> Result<(), ::db::
         diesel::update(owner::table.find(user_id)).set(owner::favorites_count.eq(owner::favorites_count - 1));
     Prepared(release).execute(tx.conn()).await?;
     Ok(())
+}
+
+#[derive(QueryableByName)]
+struct AddedItemsRow {
+    #[diesel(sql_type = Integer)]
+    added_items_count: i32,
+    #[diesel(sql_type = Timestamptz)]
+    added_items_since: OffsetDateTime,
+}
+
+/// Counts the items that a user adds.
+pub async fn count_added_items(
+    tx: &mut Tx,
+    user_id: UserId,
+    added: i32,
+    now: OffsetDateTime,
+) -> Result<AddedItems, ::db::Error> {
+    let count = diesel::sql_query(
+        "insert into owner (user_id, added_items_count, added_items_since) values ($1, $2, $3) \
+         on conflict (user_id) do update set \
+             added_items_count = case when owner.added_items_since > $4 then owner.added_items_count else 0 end + $2, \
+             added_items_since = case when owner.added_items_since > $4 then owner.added_items_since else $3 end \
+         returning added_items_count, added_items_since",
+    )
+    .bind::<SqlUuid, _>(user_id)
+    .bind::<Integer, _>(added)
+    .bind::<Timestamptz, _>(now)
+    .bind::<Timestamptz, _>(now - AddedItems::PERIOD);
+    let row: AddedItemsRow = Prepared(count).get_result(tx.conn()).await?;
+    Ok(AddedItems { count: row.added_items_count, since: row.added_items_since })
 }

@@ -11,7 +11,10 @@ mod snapshot;
 pub use card::{CardItem, ObjectCard, with_cards};
 pub use change::{AddedObject, ItemChange, changes_of};
 pub use items::{Item, ItemOrder, ItemsError, MAX_ITEMS};
-pub use limits::{MAX_COLLABORATORS, MAX_FAVORITES, MAX_SELECTIONS, MAX_SHARED, MAX_SHARED_BY_OWNER};
+pub use limits::{
+    AddedItems, CHART_MAX_ADDED_ITEMS, MAX_COLLABORATORS, MAX_FAVORITES, MAX_SELECTIONS, MAX_SHARED,
+    MAX_SHARED_BY_OWNER,
+};
 pub use public_code::PublicCode;
 pub use selection::{ChangedField, Description, Link, Selection, Title};
 pub use snapshot::{

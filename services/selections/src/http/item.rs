@@ -25,8 +25,9 @@ pub async fn add_selection_item(
     path: Path<(SelectionId, PropertyObjectId)>,
 ) -> Result<impl Responder, Error> {
     let (id, object) = path.into_inner();
-    let now = runtime::clock::now();
-    let add = async |tx: &mut _| ops::selection::add_selection_item(tx, &actor, now, id, object).await;
+    let (now, max_added) = (runtime::clock::now(), app.max_added_items_per_hour);
+    let add =
+        async |tx: &mut _| ops::selection::add_selection_item(tx, &actor, now, id, object, max_added).await;
     Ok(web::Json(SelectionView::from(app.db.tx(add).await?)))
 }
 

@@ -13,9 +13,10 @@ use actix_web::web;
 use utoipa_actix_web::scope;
 
 use crate::error::{
-    CODE_UNAVAILABLE, COLLABORATOR_LEFT, COLLABORATORS_LIMIT_EXCEEDED, CONFLICT, DUPLICATE_ITEM,
-    FAVORITES_EMPTY, FAVORITES_LIMIT_EXCEEDED, ITEMS_LIMIT_EXCEEDED, LIMIT_EXCEEDED, NOT_FOUND,
-    SHARED_BY_OWNER_LIMIT_EXCEEDED, SHARED_LIMIT_EXCEEDED, SNAPSHOT_NOT_FOUND, SOURCE_DELETED, SOURCE_EMPTY,
+    ADDED_ITEMS_LIMIT_EXCEEDED, CODE_UNAVAILABLE, COLLABORATOR_LEFT, COLLABORATORS_LIMIT_EXCEEDED, CONFLICT,
+    DUPLICATE_ITEM, FAVORITES_EMPTY, FAVORITES_LIMIT_EXCEEDED, ITEMS_LIMIT_EXCEEDED, LIMIT_EXCEEDED,
+    NOT_FOUND, SHARED_BY_OWNER_LIMIT_EXCEEDED, SHARED_LIMIT_EXCEEDED, SNAPSHOT_NOT_FOUND, SOURCE_DELETED,
+    SOURCE_EMPTY,
 };
 
 /// The port of users and guests.
@@ -59,6 +60,7 @@ fn selections(routes: &mut Routes<'_>) {
         .service(selection::create_selection_from_favorites.admits("every user, for oneself").refuses([
             FAVORITES_EMPTY,
             LIMIT_EXCEEDED,
+            ADDED_ITEMS_LIMIT_EXCEEDED,
             CODE_UNAVAILABLE,
         ]))
         .route("/api/v1/selections/from-favorites", web::route().to(selection::refuse_method_of_favorites))
@@ -66,6 +68,7 @@ fn selections(routes: &mut Routes<'_>) {
             ITEMS_LIMIT_EXCEEDED,
             DUPLICATE_ITEM,
             LIMIT_EXCEEDED,
+            ADDED_ITEMS_LIMIT_EXCEEDED,
             CODE_UNAVAILABLE,
         ]))
         .service(
@@ -77,6 +80,7 @@ fn selections(routes: &mut Routes<'_>) {
         .service(selection::replace_selection_items.admits(EDITORS).refuses([
             NOT_FOUND,
             ITEMS_LIMIT_EXCEEDED,
+            ADDED_ITEMS_LIMIT_EXCEEDED,
             DUPLICATE_ITEM,
             CONFLICT,
         ]))
@@ -84,9 +88,14 @@ fn selections(routes: &mut Routes<'_>) {
         .service(selection::duplicate_selection.admits(EDITORS).refuses([
             NOT_FOUND,
             LIMIT_EXCEEDED,
+            ADDED_ITEMS_LIMIT_EXCEEDED,
             CODE_UNAVAILABLE,
         ]))
-        .service(item::add_selection_item.admits(EDITORS).refuses([NOT_FOUND, ITEMS_LIMIT_EXCEEDED]))
+        .service(item::add_selection_item.admits(EDITORS).refuses([
+            NOT_FOUND,
+            ITEMS_LIMIT_EXCEEDED,
+            ADDED_ITEMS_LIMIT_EXCEEDED,
+        ]))
         .service(item::remove_selection_item.admits(EDITORS).refuses([NOT_FOUND]))
         .service(details::get_selection_details.admits(EDITORS).refuses([NOT_FOUND]))
         .service(details::list_selection_changes.admits(EDITORS).refuses([NOT_FOUND]))

@@ -91,8 +91,16 @@ pub async fn create_selection(
     let order = parse_items(items.unwrap_or_default())?;
     let now = runtime::clock::now();
     let create = async |tx: &mut _| {
-        let created =
-            ops::selection::create_selection(tx, &actor, now, &mut rand::rng(), metadata, &order).await?;
+        let created = ops::selection::create_selection(
+            tx,
+            &actor,
+            now,
+            &mut rand::rng(),
+            metadata,
+            &order,
+            app.max_added_items_per_hour,
+        )
+        .await?;
         Ok(created_reply(created))
     };
     idempotency.run(&app.db, create).await
@@ -133,9 +141,15 @@ pub async fn create_selection_from_favorites(
     let metadata = Metadata { title: fields.finish(title)?, description };
     let now = runtime::clock::now();
     let create = async |tx: &mut _| {
-        let created =
-            ops::selection::create_selection_from_favorites(tx, &actor, now, &mut rand::rng(), metadata)
-                .await?;
+        let created = ops::selection::create_selection_from_favorites(
+            tx,
+            &actor,
+            now,
+            &mut rand::rng(),
+            metadata,
+            app.max_added_items_per_hour,
+        )
+        .await?;
         Ok(created_reply(created))
     };
     idempotency.run(&app.db, create).await
@@ -170,8 +184,16 @@ pub async fn duplicate_selection(
     let OptionalJson(DuplicateSelection { title }) = body;
     let now = runtime::clock::now();
     let create = async |tx: &mut _| {
-        let created =
-            ops::selection::duplicate_selection(tx, &actor, now, &mut rand::rng(), *id, title).await?;
+        let created = ops::selection::duplicate_selection(
+            tx,
+            &actor,
+            now,
+            &mut rand::rng(),
+            *id,
+            title,
+            app.max_added_items_per_hour,
+        )
+        .await?;
         Ok(created_reply(created))
     };
     idempotency.run(&app.db, create).await
@@ -308,11 +330,11 @@ pub async fn replace_selection_items(
 ) -> Result<impl Responder, Error> {
     let Json(ReplaceSelectionItems { items, version }) = body;
     let order = parse_items(items)?;
-    let now = runtime::clock::now();
-    let selection = app
-        .db
-        .tx(async |tx| ops::selection::replace_selection_items(tx, &actor, now, *id, version, &order).await)
-        .await?;
+    let (now, max_added) = (runtime::clock::now(), app.max_added_items_per_hour);
+    let replace = async |tx: &mut _| {
+        ops::selection::replace_selection_items(tx, &actor, now, *id, version, &order, max_added).await
+    };
+    let selection = app.db.tx(replace).await?;
     Ok(web::Json(SelectionView::from(selection)))
 }
 

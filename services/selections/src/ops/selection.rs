@@ -1,5 +1,7 @@
 //! Use cases of the owners of selections and of their collaborators.
 
+use std::num::NonZeroU32;
+
 use ::db::{Conn, Tx};
 use auth::{Actor, UserId};
 use messaging::outbox;
@@ -25,6 +27,8 @@ pub struct Metadata {
 /// # Errors
 /// - [`LIMIT_EXCEEDED`] if the actor is at the limit of selections.
 /// - [`CODE_UNAVAILABLE`] if every generated code is taken.
+/// - [`ADDED_ITEMS_LIMIT_EXCEEDED`](crate::error::ADDED_ITEMS_LIMIT_EXCEEDED) above `max_added`
+///   items of the actor in this hour.
 pub async fn create_selection(
     tx: &mut Tx,
     actor: &Actor,
@@ -32,9 +36,10 @@ pub async fn create_selection(
     random: &mut impl CryptoRng,
     metadata: Metadata,
     order: &ItemOrder,
+    max_added: Option<NonZeroU32>,
 ) -> Result<Selection, Error> {
     reserve(tx, actor.user_id).await?;
-    let selection = insert(tx, actor, now, random, metadata, order).await?;
+    let selection = insert(tx, actor, now, random, metadata, order, max_added).await?;
     outbox::append(tx, &SelectionCreated::of(&selection)).await?;
     Ok(selection)
 }
@@ -45,18 +50,21 @@ pub async fn create_selection(
 /// - [`FAVORITES_EMPTY`] if the actor has no favorites.
 /// - [`LIMIT_EXCEEDED`] if the actor is at the limit of selections.
 /// - [`CODE_UNAVAILABLE`] if every generated code is taken.
+/// - [`ADDED_ITEMS_LIMIT_EXCEEDED`](crate::error::ADDED_ITEMS_LIMIT_EXCEEDED) above `max_added`
+///   items of the actor in this hour.
 pub async fn create_selection_from_favorites(
     tx: &mut Tx,
     actor: &Actor,
     now: OffsetDateTime,
     random: &mut impl CryptoRng,
     metadata: Metadata,
+    max_added: Option<NonZeroU32>,
 ) -> Result<Selection, Error> {
     let favorites = db::favorite::find_all(tx.conn(), actor.user_id).await?;
     if favorites.is_empty() {
         return Err(FAVORITES_EMPTY.into());
     }
-    copy(tx, actor, now, random, metadata, favorites).await
+    copy(tx, actor, now, random, metadata, favorites, max_added).await
 }
 
 /// Creates the actor's own copy of a selection. Without a title the copy has the same one.
@@ -65,6 +73,8 @@ pub async fn create_selection_from_favorites(
 /// - [`NOT_FOUND`] if the actor can edit no such selection.
 /// - [`LIMIT_EXCEEDED`] if the actor is at the limit of selections.
 /// - [`CODE_UNAVAILABLE`] if every generated code is taken.
+/// - [`ADDED_ITEMS_LIMIT_EXCEEDED`](crate::error::ADDED_ITEMS_LIMIT_EXCEEDED) above `max_added`
+///   items of the actor in this hour.
 pub async fn duplicate_selection(
     tx: &mut Tx,
     actor: &Actor,
@@ -72,11 +82,12 @@ pub async fn duplicate_selection(
     random: &mut impl CryptoRng,
     id: SelectionId,
     title: Option<Title>,
+    max_added: Option<NonZeroU32>,
 ) -> Result<Selection, Error> {
     let Selection { title: same_title, description, items, .. } = find_editable(tx.conn(), actor, id).await?;
     let metadata = Metadata { title: title.unwrap_or(same_title), description };
     let objects = items.into_iter().map(|item| item.property_object_id).collect();
-    copy(tx, actor, now, random, metadata, objects).await
+    copy(tx, actor, now, random, metadata, objects, max_added).await
 }
 
 /// Creates a selection of these objects, and publishes an event for each item (RULE-SEL-029).
@@ -87,10 +98,11 @@ async fn copy(
     random: &mut impl CryptoRng,
     metadata: Metadata,
     objects: Vec<PropertyObjectId>,
+    max_added: Option<NonZeroU32>,
 ) -> Result<Selection, Error> {
     reserve(tx, actor.user_id).await?;
     let order = ItemOrder::parse(objects.into_iter().map(|id| (id, None)).collect())?;
-    let selection = insert(tx, actor, now, random, metadata, &order).await?;
+    let selection = insert(tx, actor, now, random, metadata, &order, max_added).await?;
     outbox::append(tx, &SelectionCreated::of(&selection)).await?;
     outbox::append_all(tx, &SelectionItemAdded::of(&selection, &selection.items)).await?;
     Ok(selection)
@@ -110,6 +122,7 @@ async fn insert(
     random: &mut impl CryptoRng,
     metadata: Metadata,
     order: &ItemOrder,
+    max_added: Option<NonZeroU32>,
 ) -> Result<Selection, Error> {
     let code = PublicCode::generate(random);
     let mut selection = Selection::new(actor.user_id, code, metadata.title, metadata.description, order, now);
@@ -121,8 +134,24 @@ async fn insert(
         regenerations += 1;
         selection.public_code = PublicCode::generate(random);
     }
+    count_added_items(tx, actor, now, &selection.items, max_added).await?;
     db::added_object::record(tx, selection.id, &selection.items).await?;
     Ok(selection)
+}
+
+/// Counts the items that the actor adds, if their number has a limit. A refusal rolls the change
+/// back.
+async fn count_added_items(
+    tx: &mut Tx,
+    actor: &Actor,
+    now: OffsetDateTime,
+    added: &[Item],
+    max: Option<NonZeroU32>,
+) -> Result<(), Error> {
+    let Some(max) = max.filter(|_| !added.is_empty()) else { return Ok(()) };
+    let count = i32::try_from(added.len()).unwrap_or(i32::MAX);
+    let added = db::owner::count_added_items(tx, actor.user_id, count, now).await?;
+    Ok(added.check(max, now)?)
 }
 
 /// Replaces title and description.
@@ -153,6 +182,8 @@ pub async fn update_selection(
 /// # Errors
 /// - [`NOT_FOUND`] if the actor can edit no such selection.
 /// - [`CONFLICT`] if `version` is outdated, or if another change committed first.
+/// - [`ADDED_ITEMS_LIMIT_EXCEEDED`](crate::error::ADDED_ITEMS_LIMIT_EXCEEDED) above `max_added`
+///   items of the actor in this hour.
 pub async fn replace_selection_items(
     tx: &mut Tx,
     actor: &Actor,
@@ -160,10 +191,12 @@ pub async fn replace_selection_items(
     id: SelectionId,
     version: Option<i64>,
     order: &ItemOrder,
+    max_added: Option<NonZeroU32>,
 ) -> Result<Selection, Error> {
     let mut selection = find_editable(tx.conn(), actor, id).await?;
     let Some(added) = selection.replace_items(order, now) else { return Ok(selection) };
     save(tx, actor, &mut selection, version).await?;
+    count_added_items(tx, actor, now, &added, max_added).await?;
     record_and_publish_items(tx, &selection, &added).await?;
     Ok(selection)
 }
@@ -173,17 +206,21 @@ pub async fn replace_selection_items(
 /// # Errors
 /// - [`NOT_FOUND`] if the actor can edit no such selection.
 /// - [`ITEMS_LIMIT_EXCEEDED`](crate::error::ITEMS_LIMIT_EXCEEDED) if the list is full.
+/// - [`ADDED_ITEMS_LIMIT_EXCEEDED`](crate::error::ADDED_ITEMS_LIMIT_EXCEEDED) above `max_added`
+///   items of the actor in this hour.
 pub async fn add_selection_item(
     tx: &mut Tx,
     actor: &Actor,
     now: OffsetDateTime,
     id: SelectionId,
     object: PropertyObjectId,
+    max_added: Option<NonZeroU32>,
 ) -> Result<Selection, Error> {
     let mut selection = lock_editable(tx, actor, id).await?;
-    let Some(added) = selection.add_item(object, now)? else { return Ok(selection) };
+    let Some(added) = selection.add_item(object, now)?.map(|added| [added]) else { return Ok(selection) };
     save(tx, actor, &mut selection, None).await?;
-    record_and_publish_items(tx, &selection, &[added]).await?;
+    count_added_items(tx, actor, now, &added, max_added).await?;
+    record_and_publish_items(tx, &selection, &added).await?;
     Ok(selection)
 }
 
@@ -256,6 +293,7 @@ pub async fn delete_selection(
         return Err(error);
     }
     db::collaborator::delete_all(tx, id).await?;
+    db::added_object::retain(tx, id, &[]).await?;
     db::owner::release_selection(tx, actor.user_id).await?;
     outbox::append(tx, &SelectionDeleted::of(&selection)).await?;
     Ok(())

@@ -98,3 +98,21 @@ async fn object_added_again_starts_without_changes() {
     owner.put(&item_path(&selection, id), Value::Null).await.expect(200);
     assert_eq!(changes(&owner, &selection).await, json!([]));
 }
+
+/// RULE-SEL-055: a deleted selection keeps no data of its objects.
+#[tokio::test]
+async fn deletion_removes_recorded_data() {
+    let [id] = new_guids();
+    publish(id, 1, &object_with(id, 1, "Available", 100)).await;
+    wait_for_shown(id).await;
+    let (_, owner) = service().user();
+    let selection = create_selection_of(&owner, items_of(&[id])).await;
+    let sql = service().cached_sql().await;
+    let recorded = async || {
+        let count = "select count(*) from added_object where selection_id = $1::text::uuid";
+        sql.query_one(count, &[&selection["Id"].as_str()]).await.unwrap().get::<_, i64>(0)
+    };
+    assert_eq!(recorded().await, 1);
+    owner.delete(&path(&selection)).await.expect(204);
+    assert_eq!(recorded().await, 0);
+}

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a failed helper fails its test")]
 
 mod access;
+mod added_items;
 mod admin;
 mod bodies;
 mod browsers;

@@ -193,7 +193,11 @@ fn documented_codes() -> BTreeSet<String> {
 /// public code that is already taken. The commit of a selection "Lost" fails with the error of a
 /// PgBouncer that lost its server.
 async fn start_exhausted() -> (Running, Client, Client) {
-    let settings = [("GUEST_MISSES_PER_MINUTE", "1"), ("DATABASE_STATEMENT_TIMEOUT_MS", "2000")];
+    let settings = [
+        ("GUEST_MISSES_PER_MINUTE", "1"),
+        ("SELECTIONS_MAX_ADDED_ITEMS_PER_PERSON_PER_HOUR", "1000"),
+        ("DATABASE_STATEMENT_TIMEOUT_MS", "2000"),
+    ];
     let service = Running::start::<Service>(&settings);
     let guest = service.guest();
     guest.get(&format!("{SELECTIONS}/AAAAAAAAAAAA")).await.expect_problem(404, "SELECTIONS_NOT_FOUND");
@@ -241,6 +245,11 @@ async fn every_documented_problem_is_in_russian() {
     fill_shared(&sql, person).await;
     let assistant = guid();
     fill_shared_by(&sql, id, assistant, 50).await;
+    let (adder_id, adder) = service.user();
+    let at_limit = format!(
+        "insert into owner (user_id, added_items_count, added_items_since) values ('{adder_id}', 1000, now())"
+    );
+    sql.batch_execute(&at_limit).await.unwrap();
     let (left_id, left) = service.user();
     owner.put(&collaborator_path(&empty, left_id), Value::Null).await.expect(204);
     left.delete(&collaborator_path(&empty, left_id)).await.expect(204);
@@ -271,6 +280,7 @@ async fn every_documented_problem_is_in_russian() {
         post(&owner, SELECTIONS, json!({"Title": "x"})).header("Idempotency-Key", "used"),
         post(&owner, SELECTIONS, json!({"Title": "x"})).header("Idempotency-Key", "locked"),
         post(&full, SELECTIONS, json!({"Title": "x"})),
+        post(&adder, SELECTIONS, json!({"Title": "x", "Items": items(1)})),
         request(&full, Method::PUT, &favorite_path(object)),
         request(&owner, Method::PUT, &collaborator_path(&selection, object)),
         request(&owner, Method::PUT, &collaborator_path(&empty, person)),
