@@ -2,7 +2,7 @@
 
 use std::iter;
 
-use crate::catalog_index::project::{PriceRange, ROOM_CATEGORIES, Summary};
+use crate::catalog_index::project::{Home, HomeFilter, Homes, PriceRange, ROOM_CATEGORIES, Summary};
 use crate::domain::ProjectClass;
 
 pub(super) const CLASSES: [ProjectClass; 4] =
@@ -10,6 +10,10 @@ pub(super) const CLASSES: [ProjectClass; 4] =
 
 /// Number of projects in a block.
 pub(super) const BLOCK_SIZE: usize = 64;
+
+/// The homes of a project that a search compares one after the other. Among more homes it finds the
+/// lowest price of each room category by a binary search.
+pub(super) const MAX_COMPARED_HOMES: usize = 64;
 
 /// The classes, rooms and prices of up to 64 projects. Bit n of each set is the project in slot n.
 pub(super) struct Block {
@@ -20,6 +24,11 @@ pub(super) struct Block {
     /// The prices of the homes of each room category and project, by category, then by slot. A
     /// search by prices reads them one after the other.
     category_prices: Vec<PriceRange>,
+    /// The homes of all projects, by slot, then by category, then by price. A search that reads
+    /// them finds those of a block next to each other in memory.
+    homes: Vec<Home>,
+    /// The index of the first home of each slot, and the number of homes.
+    home_starts: [u32; BLOCK_SIZE + 1],
     /// A range with the prices of all projects.
     pub(super) prices: PriceRange,
 }
@@ -30,6 +39,8 @@ impl Block {
             classes: [0; CLASSES.len()],
             rooms: [0; ROOM_CATEGORIES],
             category_prices: Vec::new(),
+            homes: Vec::new(),
+            home_starts: [0; BLOCK_SIZE + 1],
             prices: PriceRange::EMPTY,
         }
     }
@@ -39,33 +50,62 @@ impl Block {
         union(self.classes)
     }
 
-    /// Adds or replaces the project in a slot. `category_prices` has a range for each of its room
-    /// categories.
-    pub(super) fn put(&mut self, slot: usize, summary: &Summary, category_prices: &[PriceRange]) {
+    /// Adds or replaces the project in a slot.
+    pub(super) fn put(&mut self, slot: usize, summary: &Summary, homes: Homes) {
         self.clear(slot);
         self.classes[summary.class as usize] |= 1 << slot;
-        for (category, prices) in ones(summary.room_bits.into()).zip(category_prices) {
-            self.category_prices.insert(self.position(category, slot), *prices);
+        for (category, prices) in ones(summary.room_bits.into()).zip(homes.category_prices) {
+            self.category_prices.insert(self.position(category, slot), prices);
             self.rooms[category] |= 1 << slot;
         }
         self.prices = self.prices.or(summary.prices);
+        let (count, start) = (homes.by_category.len(), self.home_starts[slot] as usize);
+        self.homes.splice(start..start, homes.by_category);
+        for later in &mut self.home_starts[slot + 1..] {
+            *later += u32::try_from(count).unwrap_or(u32::MAX);
+        }
     }
 
-    /// Removes the project in a slot, and returns the prices of its room categories. The range of
-    /// all prices remains.
-    pub(super) fn clear(&mut self, slot: usize) -> Vec<PriceRange> {
+    /// Removes the project in a slot, and returns its homes. The range of all prices remains.
+    pub(super) fn clear(&mut self, slot: usize) -> Homes {
         for set in &mut self.classes {
             *set &= !(1 << slot);
         }
-        let mut removed = Vec::new();
+        let mut category_prices = Vec::new();
         for category in 0..ROOM_CATEGORIES {
             if self.rooms[category] >> slot & 1 == 1 {
-                removed.push(self.category_prices.remove(self.position(category, slot)));
+                category_prices.push(self.category_prices.remove(self.position(category, slot)));
                 self.rooms[category] &= !(1 << slot);
             }
         }
+        let (start, end) = (self.home_starts[slot], self.home_starts[slot + 1]);
+        let by_category = self.homes.drain(start as usize..end as usize).collect();
+        for later in &mut self.home_starts[slot + 1..] {
+            *later -= end - start;
+        }
         shrink(&mut self.category_prices);
-        removed
+        shrink(&mut self.homes);
+        Homes { category_prices, by_category }
+    }
+
+    /// Returns the bits of the room categories with a home of the project in a slot that matches.
+    pub(super) fn matching_rooms(&self, slot: usize, filter: &HomeFilter) -> u32 {
+        let homes = &self.homes[self.home_starts[slot] as usize..self.home_starts[slot + 1] as usize];
+        let is_match = |home: &Home| {
+            filter.price_from <= home.price
+                && home.price <= filter.price_to
+                && filter.ready_before.is_none_or(|before| home.ready_on < before)
+        };
+        if homes.len() <= MAX_COMPARED_HOMES {
+            return homes.iter().fold(0, |bits, home| bits | (home.room_bit * u32::from(is_match(home))));
+        }
+        let categories = (0..ROOM_CATEGORIES).filter(|category| self.rooms[*category] >> slot & 1 == 1);
+        categories.map(|category| 1 << category).fold(0, |bits, room_bit| {
+            let lowest = (room_bit, filter.price_from);
+            let first = homes.partition_point(|home| (home.room_bit, home.price) < lowest);
+            let in_range = |home: &&Home| home.room_bit == room_bit && home.price <= filter.price_to;
+            bits | (room_bit * u32::from(homes[first..].iter().take_while(in_range).any(is_match)))
+        })
     }
 
     /// Returns the index of the prices of a room category and slot.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::mem;
 
 use crate::catalog_index::block::{BLOCK_SIZE, Block, shrink};
-use crate::catalog_index::project::{PriceRange, Project, Summary};
+use crate::catalog_index::project::{Homes, PriceRange, Project, Summary};
 
 /// A city as projects write it. The folded form is the value of the filter.
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
@@ -35,29 +35,27 @@ impl Group {
     }
 
     /// Adds a project, and returns its index.
-    pub(super) fn push(
-        &mut self,
-        summary: Summary,
-        category_prices: &[PriceRange],
-        project: Project,
-    ) -> usize {
+    pub(super) fn push(&mut self, summary: Summary, homes: Homes, project: Project) -> usize {
         let index = self.projects.len();
         if index.is_multiple_of(BLOCK_SIZE) {
             self.blocks.push(Block::new());
         }
-        self.blocks[index / BLOCK_SIZE].put(index % BLOCK_SIZE, &summary, category_prices);
+        self.blocks[index / BLOCK_SIZE].put(index % BLOCK_SIZE, &summary, homes);
         self.summaries.push(summary);
         self.projects.push(project);
         index
     }
 
     /// Removes a project. The last project takes its index.
-    pub(super) fn swap_remove(&mut self, index: usize) -> (Summary, Project) {
-        let removed = (self.summaries.swap_remove(index), self.projects.swap_remove(index));
+    pub(super) fn swap_remove(&mut self, index: usize) -> (Homes, Project) {
+        self.summaries.swap_remove(index);
+        let project = self.projects.swap_remove(index);
         let last = self.projects.len();
-        let category_prices = self.blocks[last / BLOCK_SIZE].clear(last % BLOCK_SIZE);
+        let mut homes = self.blocks[last / BLOCK_SIZE].clear(last % BLOCK_SIZE);
         if let Some(moved) = self.summaries.get(index) {
-            self.blocks[index / BLOCK_SIZE].put(index % BLOCK_SIZE, moved, &category_prices);
+            let block = &mut self.blocks[index / BLOCK_SIZE];
+            let removed = block.clear(index % BLOCK_SIZE);
+            block.put(index % BLOCK_SIZE, moved, mem::replace(&mut homes, removed));
         }
         self.blocks.truncate(last.div_ceil(BLOCK_SIZE));
         for block in [index / BLOCK_SIZE, last / BLOCK_SIZE] {
@@ -66,7 +64,7 @@ impl Group {
         shrink(&mut self.summaries);
         shrink(&mut self.projects);
         shrink(&mut self.blocks);
-        removed
+        (homes, project)
     }
 
     fn renew_prices(&mut self, block: usize) {

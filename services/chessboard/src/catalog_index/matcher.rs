@@ -49,7 +49,7 @@ impl<'f> Matcher<'f> {
     pub(super) fn compare(&self, block: &Block, summaries: &[Summary], projects: &[Project]) -> Matches {
         let filter = self.filter;
         let candidates = self.candidates(block, projects);
-        let rooms = self.rooms(candidates, block, projects);
+        let rooms = self.rooms(candidates, block);
         let by_homes = match self.homes.ready_before {
             _ if filter.rooms.is_some() => union(ones(self.room_bits.into()).map(|category| rooms[category])),
             _ if filter.has_price_filter() => union(rooms),
@@ -80,19 +80,23 @@ impl<'f> Matcher<'f> {
     }
 
     /// Returns the candidates with a home that matches by price and readiness, by room category.
-    fn rooms(&self, candidates: u64, block: &Block, projects: &[Project]) -> [u64; ROOM_CATEGORIES] {
+    fn rooms(&self, candidates: u64, block: &Block) -> [u64; ROOM_CATEGORIES] {
         let mut rooms = block.rooms;
         if self.filter.has_price_filter() || self.filter.ready_before.is_some() {
-            for (category, (with_category, prices)) in block.prices_by_category().enumerate() {
+            let mut unknown = 0;
+            for (rooms, (with_category, prices)) in rooms.iter_mut().zip(block.prices_by_category()) {
+                *rooms = 0;
                 // The processor cannot predict which prices match, so this loop has no branch.
-                let (mut matching, mut unknown) = (0, 0);
                 for (slot, prices) in ones(with_category).zip(prices) {
                     let (matches, is_unknown) = self.homes.compare(prices);
-                    matching |= u64::from(matches) << slot;
+                    *rooms |= u64::from(matches) << slot;
                     unknown |= u64::from(is_unknown) << slot;
                 }
-                let has_home = |slot: usize| projects[slot].has_home(category, &self.homes);
-                rooms[category] = matching | subset(unknown & candidates, has_home);
+            }
+            for slot in ones(unknown & candidates) {
+                for category in ones(block.matching_rooms(slot, &self.homes).into()) {
+                    rooms[category] |= 1 << slot;
+                }
             }
         }
         rooms.map(|projects| projects & candidates)
@@ -111,7 +115,7 @@ mod tests {
     use uuid::Uuid;
 
     use super::Matcher;
-    use crate::catalog_index::block::Block;
+    use crate::catalog_index::block::{Block, MAX_COMPARED_HOMES};
     use crate::catalog_index::project::{Project, ROOM_CATEGORIES};
     use crate::db::catalog_index::ProjectRow;
     use crate::db::catalog_project::ProjectFilter;
@@ -121,12 +125,12 @@ mod tests {
         /// RULE-CHS-080: the search finds the same room categories as a comparison of all homes.
         #[test]
         fn rooms_of_a_project_are_those_of_its_matching_homes(
-            homes in prop::collection::vec((-1..4_i16, 0..12_i64, 0..4_i32), 0..30),
+            homes in prop::collection::vec((-1..4_i16, 0..12_i64, 0..4_i32), 0..MAX_COMPARED_HOMES * 2),
             price_from in prop::option::of(0..13_i64),
             price_to in prop::option::of(0..14_i64),
             ready_before in prop::option::of(0..5_i32),
         ) {
-            let (summary, category_prices, project) = Project::new(ProjectRow {
+            let (summary, homes_of_project, project) = Project::new(ProjectRow {
                 id: Uuid::nil().into(),
                 developer_id: Uuid::nil().into(),
                 class: ProjectClass::Comfort,
@@ -142,7 +146,7 @@ mod tests {
                 home_ready_on: homes.iter().map(|home| home.2).collect(),
             });
             let mut block = Block::new();
-            block.put(0, &summary, &category_prices);
+            block.put(0, &summary, homes_of_project);
             let bound = |price: i64| PriceBound::parse(price).unwrap();
             let filter = ProjectFilter {
                 price_from: price_from.map(bound),

@@ -63,11 +63,25 @@ pub(super) struct Summary {
 }
 
 /// An available flat or apartment.
-struct Home {
-    price: i64,
-    ready_on: i32,
+pub(super) struct Home {
+    pub(super) price: i64,
+    pub(super) ready_on: i32,
     /// The bit of the room category.
-    room_bit: u32,
+    pub(super) room_bit: u32,
+}
+
+/// The homes of a project.
+pub(super) struct Homes {
+    /// The prices of each room category with homes.
+    pub(super) category_prices: Vec<PriceRange>,
+    /// By category, then by price.
+    pub(super) by_category: Vec<Home>,
+}
+
+impl Homes {
+    pub(super) fn bytes(&self) -> usize {
+        size_of_val(&*self.category_prices) + size_of_val(&*self.by_category)
+    }
 }
 
 /// The values of a project that few searches need.
@@ -78,15 +92,13 @@ pub(super) struct Project {
     /// The result of [`leading_bytes`] of the name. Comparing it needs no access to other memory.
     pub(super) name_order: (i64, i64),
     pub(super) folded_name: Box<str>,
-    /// By category, then by price.
-    homes: Box<[Home]>,
 }
 
 impl Project {
-    /// Returns a project with its summary and the prices of each of its room categories.
-    pub(super) fn new(row: ProjectRow) -> (Summary, Vec<PriceRange>, Self) {
+    /// Returns a project with its summary and its homes.
+    pub(super) fn new(row: ProjectRow) -> (Summary, Homes, Self) {
         let homes = row.home_rooms.iter().zip(&row.home_prices).zip(&row.home_ready_on);
-        let mut homes: Box<[_]> = homes
+        let mut homes: Vec<_> = homes
             .map(|((&rooms, &price), &ready_on)| Home { price, ready_on, room_bit: room_bit(rooms) })
             .collect();
         homes.sort_unstable_by_key(|home| (home.room_bit, home.price));
@@ -109,24 +121,8 @@ impl Project {
             place: row.latitude.zip(row.longitude),
             name_order: leading_bytes(&row.folded_name),
             folded_name: row.folded_name.into_boxed_str(),
-            homes,
         };
-        (summary, category_prices, project)
-    }
-
-    /// Returns true if a home of the room category matches.
-    pub(super) fn has_home(&self, category: usize, filter: &HomeFilter) -> bool {
-        let room_bit = 1 << category;
-        let first =
-            self.homes.partition_point(|home| (home.room_bit, home.price) < (room_bit, filter.price_from));
-        let in_range = |home: &&Home| home.room_bit == room_bit && home.price <= filter.price_to;
-        let mut homes = self.homes[first..].iter().take_while(in_range);
-        homes.any(|home| filter.ready_before.is_none_or(|before| home.ready_on < before))
-    }
-
-    /// Returns the size of what the project keeps elsewhere in memory.
-    pub(super) fn boxed_bytes(&self) -> usize {
-        self.folded_name.len() + size_of_val(&*self.homes)
+        (summary, Homes { category_prices, by_category: homes }, project)
     }
 }
 

@@ -11,7 +11,7 @@ use values::{Currency, Money};
 use crate::catalog_index::block::{CLASSES, ones};
 use crate::catalog_index::group::{Group, Groups, Spelling};
 use crate::catalog_index::matcher::Matcher;
-use crate::catalog_index::project::{PriceRange, Project, ROOM_CATEGORIES, Summary};
+use crate::catalog_index::project::{Homes, PriceRange, Project, ROOM_CATEGORIES, Summary};
 use crate::db::catalog_facets::{CityFacet, ClassFacet, Facets, RoomsFacet};
 use crate::db::catalog_index::ProjectRow;
 use crate::db::catalog_project::{CatalogProjectSort, ProjectFilter};
@@ -23,15 +23,15 @@ const MAX_CITIES: usize = 100;
 pub struct NewProject {
     spelling: Spelling,
     summary: Summary,
-    category_prices: Vec<PriceRange>,
+    homes: Homes,
     project: Project,
 }
 
 impl From<ProjectRow> for NewProject {
     fn from(mut row: ProjectRow) -> Self {
         let spelling = Spelling { folded: mem::take(&mut row.folded_city), city: mem::take(&mut row.city) };
-        let (summary, category_prices, project) = Project::new(row);
-        Self { spelling, summary, category_prices, project }
+        let (summary, homes, project) = Project::new(row);
+        Self { spelling, summary, homes, project }
     }
 }
 
@@ -56,13 +56,13 @@ type Found<'p> = ((i64, i64), &'p Project);
 impl Projects {
     /// Adds or replaces a project.
     pub fn put(&mut self, new: NewProject) {
-        let NewProject { spelling, summary, category_prices, project } = new;
+        let NewProject { spelling, summary, homes, project } = new;
         let id = project.id;
         self.remove(id);
-        self.bytes += bytes(&summary, &project);
+        self.bytes += bytes(&homes, &project);
         let (number, group) = self.groups.get_or_insert(spelling);
         self.bytes -= group.bytes();
-        let index = group.push(summary, &category_prices, project);
+        let index = group.push(summary, homes, project);
         self.bytes += group.bytes();
         self.positions
             .insert(id, Position { group: number, index: u32::try_from(index).unwrap_or(u32::MAX) });
@@ -72,9 +72,9 @@ impl Projects {
         let Some(position) = self.positions.remove(&id) else { return };
         let group = self.groups.get_mut(position.group);
         self.bytes -= group.bytes();
-        let (summary, project) = group.swap_remove(position.index as usize);
+        let (homes, project) = group.swap_remove(position.index as usize);
         self.bytes += group.bytes();
-        self.bytes -= bytes(&summary, &project);
+        self.bytes -= bytes(&homes, &project);
         if let Some(moved) = group.project(position.index as usize) {
             self.positions.insert(moved.id, position);
         }
@@ -192,12 +192,11 @@ impl Projects {
     }
 }
 
-/// Returns the size of a project without its bits in a block.
-fn bytes(summary: &Summary, project: &Project) -> usize {
-    let category_prices = summary.room_bits.count_ones() as usize * size_of::<PriceRange>();
+/// Returns the size of a project and its homes, without its bits in a block.
+fn bytes(homes: &Homes, project: &Project) -> usize {
     // The map of positions has room for about two entries for each project.
     let positions = 2 * size_of::<(ProjectId, Position)>();
-    size_of::<Summary>() + category_prices + size_of::<Project>() + project.boxed_bytes() + positions
+    size_of::<Summary>() + size_of::<Project>() + project.folded_name.len() + homes.bytes() + positions
 }
 
 fn count(set: u64) -> i64 {
