@@ -1,5 +1,7 @@
 //! Codes of refusals.
 
+use time::OffsetDateTime;
+
 /// A refusal of the API: its status, its code and the arguments of its message.
 ///
 /// A service declares each refusal in one line:
@@ -83,6 +85,14 @@ impl Code {
         Self { retry_after: Some(seconds), ..self }
     }
 
+    /// Sets the time at which a retry may succeed. The number of seconds is rounded up, so that a
+    /// retry after the wait comes later.
+    #[must_use]
+    pub fn retry_at(self, end: OffsetDateTime, now: OffsetDateTime) -> Self {
+        let seconds = ((end - now).whole_seconds() + 1).max(1);
+        self.retry_after(u16::try_from(seconds).unwrap_or(u16::MAX))
+    }
+
     /// Returns true if a retry may succeed. Consumers retry such errors.
     pub const fn is_transient(self) -> bool {
         self.is_conflict || matches!(self.status, 429 | 503)
@@ -91,7 +101,19 @@ impl Code {
 
 #[cfg(test)]
 mod tests {
+    use time::{Duration, OffsetDateTime};
+
     use super::Code;
+
+    #[test]
+    fn retry_after_is_rounded_up_and_bounded() {
+        let now = OffsetDateTime::UNIX_EPOCH;
+        let seconds = |wait| Code::new(429, "TOO_MANY").retry_at(now + wait, now).retry_after;
+        assert_eq!(seconds(Duration::milliseconds(1_500)), Some(2));
+        assert_eq!(seconds(Duration::seconds(2)), Some(3));
+        assert_eq!(seconds(Duration::seconds(-9)), Some(1));
+        assert_eq!(seconds(Duration::DAY), Some(u16::MAX));
+    }
 
     /// Each method changes its own part of a code.
     #[test]

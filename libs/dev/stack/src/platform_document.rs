@@ -358,6 +358,28 @@ mod tests {
         assert_eq!(names(&document), expected);
     }
 
+    /// RULE-ALL-025: the refusal of a large body names the limit that the description of the body
+    /// has.
+    #[test]
+    fn refusal_of_a_large_body_names_the_limit_of_its_operation() {
+        let document = std::fs::read_to_string(devkit::stack::root().join(PATH)).unwrap();
+        let document: Value = serde_json::from_str(&document).unwrap();
+        let mut limits = BTreeSet::new();
+        for operation in operations(&document).filter(|operation| !operation["requestBody"].is_null()) {
+            let description = operation["requestBody"]["description"].as_str().unwrap();
+            let [.., number, unit] = description.split(' ').collect::<Vec<_>>()[..] else {
+                panic!("{description}")
+            };
+            let bytes = number.parse::<u64>().unwrap() << if unit == "MiB." { 20 } else { 10 };
+            let refusal = &operation["responses"]["413"];
+            let reference = refusal["$ref"].as_str().and_then(|reference| document.pointer(&reference[1..]));
+            let text = reference.unwrap_or(refusal).to_string();
+            assert!(text.contains(&format!("At most {bytes} bytes")), "{} {text}", operation["operationId"]);
+            limits.insert(bytes);
+        }
+        assert!(limits.len() >= 4, "{limits:?}");
+    }
+
     /// RULE-ALL-116: the stored document has every operation of users, each with an id of its own,
     /// and each reference has a target.
     #[test]

@@ -11,8 +11,8 @@ pub(super) const CLASSES: [ProjectClass; 4] =
 /// Number of projects in a block.
 pub(super) const BLOCK_SIZE: usize = 64;
 
-/// The homes of a project that a search compares one after the other. Among more homes it finds the
-/// lowest price of each room category by a binary search.
+/// The maximum number of homes of a project that a search compares one after the other. Among more
+/// homes it finds those of a room category by a binary search.
 pub(super) const MAX_COMPARED_HOMES: usize = 64;
 
 /// The classes, rooms and prices of up to 64 projects. Bit n of each set is the project in slot n.
@@ -50,19 +50,19 @@ impl Block {
         union(self.classes)
     }
 
-    /// Adds or replaces the project in a slot.
+    /// Adds a project in an empty slot.
     pub(super) fn put(&mut self, slot: usize, summary: &Summary, homes: Homes) {
-        self.clear(slot);
         self.classes[summary.class as usize] |= 1 << slot;
         for (category, prices) in ones(summary.room_bits.into()).zip(homes.category_prices) {
             self.category_prices.insert(self.position(category, slot), prices);
             self.rooms[category] |= 1 << slot;
         }
         self.prices = self.prices.or(summary.prices);
-        let (count, start) = (homes.by_category.len(), self.home_starts[slot] as usize);
+        let count = u32::try_from(homes.by_category.len()).unwrap_or(u32::MAX);
+        let start = self.home_starts[slot] as usize;
         self.homes.splice(start..start, homes.by_category);
         for later in &mut self.home_starts[slot + 1..] {
-            *later += u32::try_from(count).unwrap_or(u32::MAX);
+            *later += count;
         }
     }
 

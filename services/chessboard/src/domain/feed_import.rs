@@ -171,10 +171,8 @@ pub fn check_uploads(
     if u32::try_from(uploads).is_ok_and(|uploads| uploads <= max.get()) {
         return Ok(());
     }
-    // Rounded up, so that a retry after the wait belongs to the next hour.
-    let wait = (hour_began_at + time::Duration::HOUR - now).whole_seconds() + 1;
-    let wait = u16::try_from(wait.max(1)).unwrap_or(u16::MAX);
-    Err(FEED_UPLOADS_LIMIT_EXCEEDED.with_arg("max", max.get().into()).retry_after(wait))
+    let end = hour_began_at + time::Duration::HOUR;
+    Err(FEED_UPLOADS_LIMIT_EXCEEDED.with_arg("max", max.get().into()).retry_at(end, now))
 }
 
 #[cfg(test)]

@@ -66,10 +66,8 @@ impl AdditionKind {
         if u32::try_from(added.count).is_ok_and(|count| count <= max.get()) {
             return Ok(());
         }
-        // Rounded up, so that a retry after the wait belongs to the next period.
-        let wait = (added.period_began_at + self.period() - now).whole_seconds() + 1;
-        let wait = u16::try_from(wait.max(1)).unwrap_or(u16::MAX);
-        Err(self.refusal().with_arg("max", max.get().into()).retry_after(wait))
+        let end = added.period_began_at + self.period();
+        Err(self.refusal().with_arg("max", max.get().into()).retry_at(end, now))
     }
 }
 

@@ -89,9 +89,7 @@ async fn check_starts(tx: &mut Tx, chat: ChatId, host: UserId, now: OffsetDateTi
     let starts = db::conference::list_starts(tx, chat, host, window_start, max.into()).await?;
     // The start after which the window has room again.
     let Some(earliest) = starts.last().filter(|_| starts.len() >= max as usize) else { return Ok(()) };
-    // Rounded up, so that a retry after the wait is accepted.
-    let wait = (*earliest - window_start).whole_seconds() + 1;
-    Err(CONFERENCES_LIMIT_EXCEEDED.retry_after(u16::try_from(wait).unwrap_or(1)).into())
+    Err(CONFERENCES_LIMIT_EXCEEDED.retry_at(*earliest + CONFERENCE_STARTS_WINDOW, now).into())
 }
 
 /// Applies an action of a member of the chat.

@@ -75,10 +75,8 @@ fn check_hourly_limit(sent: SentInHour, max: NonZeroU32, now: OffsetDateTime) ->
     if u32::try_from(sent.messages).is_ok_and(|messages| messages <= max.get()) {
         return Ok(());
     }
-    // Rounded up, so that a retry after the wait belongs to the next hour.
-    let wait = (sent.hour_began_at + time::Duration::HOUR - now).whole_seconds() + 1;
-    let wait = u16::try_from(wait).unwrap_or(1).max(1);
-    Err(MESSAGES_LIMIT_EXCEEDED.with_arg("max", max.get().into()).retry_after(wait))
+    let end = sent.hour_began_at + time::Duration::HOUR;
+    Err(MESSAGES_LIMIT_EXCEEDED.with_arg("max", max.get().into()).retry_at(end, now))
 }
 
 /// The limits of an edit.

@@ -43,9 +43,8 @@ impl AddedItems {
         if u32::try_from(self.count).is_ok_and(|count| count <= max.get()) {
             return Ok(());
         }
-        // Rounded up, so that a retry after the wait belongs to the next hour.
-        let wait = (self.since + Self::PERIOD - now).whole_seconds() + 1;
-        let wait = u16::try_from(wait.max(1)).unwrap_or(u16::MAX);
-        Err(ADDED_ITEMS_LIMIT_EXCEEDED.with_arg("max", max.get().into()).retry_after(wait))
+        Err(ADDED_ITEMS_LIMIT_EXCEEDED
+            .with_arg("max", max.get().into())
+            .retry_at(self.since + Self::PERIOD, now))
     }
 }

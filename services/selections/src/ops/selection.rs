@@ -126,6 +126,7 @@ async fn insert(
 ) -> Result<Selection, Error> {
     let code = PublicCode::generate(random);
     let mut selection = Selection::new(actor.user_id, code, metadata.title, metadata.description, order, now);
+    count_added_items(tx, actor, now, &selection.items, max_added).await?;
     let mut regenerations = 0;
     while !db::selection::insert(tx, &selection).await? {
         if regenerations == PublicCode::MAX_REGENERATIONS {
@@ -134,7 +135,6 @@ async fn insert(
         regenerations += 1;
         selection.public_code = PublicCode::generate(random);
     }
-    count_added_items(tx, actor, now, &selection.items, max_added).await?;
     db::added_object::record(tx, selection.id, &selection.items).await?;
     Ok(selection)
 }

@@ -49,7 +49,8 @@ async fn user_at_the_limit_adds_no_item() {
     check_refusal(owner.post(FROM_FAVORITES, json!({})).await);
     check_refusal(owner.post(SELECTIONS, json!({"Title": "Spring", "Items": items(1)})).await);
 
-    owner.put(&item_path(&selection, first), Value::Null).await.expect(200);
+    let unchanged = owner.put(&item_path(&selection, first), Value::Null).await.expect(200);
+    assert_eq!(objects(&unchanged).len(), 4, "a refusal adds no item");
     owner.put(&items_path(&selection), json!({"Items": items_of(&[first])})).await.expect(200);
     owner.post(SELECTIONS, json!({"Title": "Empty"})).await.expect(201);
     let own = owner.get(SELECTIONS).await.expect(200);
